@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 import pyspark
+from listening import free_port
 
 PACKAGE = "org.apache.kafka:kafka_2.13:3.9.1"
 
@@ -70,7 +71,7 @@ class Broker:
         self._partitions = partitions
         self._folder = folder
         self._login = login
-        self._port = port or _free_port()
+        self._port = port or free_port()
         self._process: subprocess.Popen[bytes] | None = None
         self.address = f"localhost:{self._port}"
 
@@ -81,7 +82,7 @@ class Broker:
         data.mkdir(parents=True)
         (data / "meta.properties").write_text(_CLUSTER)
         properties = _PROPERTIES.format(
-            controller=_free_port(),
+            controller=free_port(),
             port=self._port,
             protocol="SASL_PLAINTEXT" if self._login else "PLAINTEXT",
             data=data,
@@ -135,9 +136,3 @@ def _answers(port: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

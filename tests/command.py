@@ -1,5 +1,8 @@
-"""The command ``sparkbeam`` in this process, and programs for it."""
+"""The command ``sparkbeam`` in this process, programs for it, and programs in processes."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 from textwrap import dedent
 
@@ -24,3 +27,27 @@ def program(text: str, name: str = "program.py") -> str:
     Path(name).parent.mkdir(parents=True, exist_ok=True)
     Path(name).write_text(dedent(text), encoding="utf-8")
     return name
+
+
+def execute(
+    *arguments: object, folder: Path | None = None, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program in a process, which has to succeed, with more variables in its environment."""
+    done = subprocess.run(
+        [*map(str, arguments)],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=290,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-5000:]
+    return done
+
+
+def python(
+    *arguments: object, folder: Path | None = None, **environment: str
+) -> "subprocess.CompletedProcess[str]":
+    """Run Python as :func:`execute` does."""
+    return execute(sys.executable, *arguments, folder=folder, **environment)

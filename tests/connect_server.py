@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Self
 
 import pyspark
+from listening import free_port
 from waiting import until
 
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -25,11 +26,6 @@ _START = ["--class", SERVER, "--master=local[2]", "spark-internal"]
 LOOPBACK = "127.0.0.1"
 TOKEN = "SPARK_CONNECT_AUTHENTICATE_TOKEN"
 """Would be the token of another server of this process."""
-
-
-def free_port() -> int:
-    with socket.create_server((LOOPBACK, 0)) as free:
-        return int(free.getsockname()[1])
 
 
 class ConnectServer:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from listening import free_port
 
 POSTGRESQL = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
@@ -65,12 +66,6 @@ class Sql:
         while found.next():
             rows.append(tuple(found.getString(number + 1) for number in range(count)))
         return rows
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def as_other_user(*names: str) -> list[str]:

@@ -5,17 +5,15 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
-from in_process import StreamingRunner
+from in_process import streaming_pipeline
 
 
 def leave(location: Path, *flags: str, then: Any = None) -> None:
     """Runs a pipeline that groups a number, and gives the group to another transform."""
     events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={location}", *flags])
-    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
+    with streaming_pipeline(None, location, *flags) as p:
         grouped = (
             p
             | events.advance_watermark_to_infinity()

@@ -22,8 +22,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +39,7 @@ from apache_beam.utils import timestamp
 from sparkbeam import SparkRunner
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.run.result import SparkPipelineResult
-from sparkbeam.streaming import clock
+from sparkbeam.streaming import clock, tick_source
 from sparkbeam.streaming.query_sink import WORD
 from sparkbeam.wire import timestamps
 from sparkbeam.wire.messages import FINALIZERS_TAG, REPORT_TAG, SCHEMA
@@ -112,6 +114,12 @@ class Checkpoint:
     def entries(self) -> int:
         """How many entries the whole state has."""
         return sum(map(len, self.state.values()))
+
+    @property
+    def size(self) -> int:
+        """The bytes of the state."""
+        stored = [entry for entries in self.state.values() for entry in entries.items()]
+        return sum(len(key) + len(value) for key, value in stored)
 
 
 class Conf(dict[str, str]):
@@ -192,6 +200,24 @@ class Spark:
         """Called by a query where it may crash."""
         self.points.append(point)
         self.crash(point)
+
+
+class Measured(Spark):
+    """A session for one query, whose checkpoint is measured after each micro-batch.
+
+    Attributes:
+        found: the measures.
+    """
+
+    def __init__(self, measure: Callable[[Checkpoint], int]) -> None:
+        super().__init__(self._look)
+        self._measure = measure
+        self.found: list[int] = []
+
+    def _look(self, point: Point) -> None:
+        if point[1] == "committed":
+            (checkpoint,) = self.checkpoints.values()
+            self.found.append(self._measure(checkpoint))
 
 
 class Reader:
@@ -647,6 +673,19 @@ class StreamingRunner(SparkRunner):
     def run_pipeline(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         options.view_as(StandardOptions).streaming = True
         return super().run_pipeline(pipeline, options)
+
+
+def streaming_pipeline(
+    spark: Spark | None = None, checkpoint: Path | str | None = None, *flags: str
+) -> Pipeline:
+    """Return a pipeline that runs as a streaming query, in process, over a checkpoint or none."""
+    location = [] if checkpoint is None else [f"--checkpoint_location={checkpoint}"]
+    return Pipeline(StreamingRunner(spark), PipelineOptions([*location, *flags]))
+
+
+def rounds(most: int) -> "mock._patch[int]":
+    """Limit the events of a TestStream in a micro-batch, as a decorator of a test or a context."""
+    return mock.patch.object(tick_source, "_MOST_ROUNDS", most)
 
 
 def _content(table: pa.Table) -> list[dict[str, Any]]:

@@ -1,5 +1,6 @@
-"""The sockets of this process and of those that it has started."""
+"""The sockets of this process and of those that it has started, and ports that are free."""
 
+import socket
 import threading
 from contextlib import suppress
 from typing import Self
@@ -8,6 +9,19 @@ import psutil
 
 LOOPBACK = ("127.0.0.", "::1", "::ffff:127.0.0.")
 _BREAK_SECONDS = 0.2
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ports of loopback that nobody listens on; all are taken before one is given back."""
+    taken = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    ports: list[int] = [server.getsockname()[1] for server in taken]
+    for server in taken:
+        server.close()
+    return ports
+
+
+def free_port() -> int:
+    return free_ports(1)[0]
 
 
 class Listening:

@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from click.testing import CliRunner
-
-from sparkbeam.cli.commands import main
+from command import command
 
 ODD_CONTENTS: dict[str, bytes] = {
     "nothing": b"",
@@ -30,7 +28,7 @@ ODD_VALUES: list[Any] = [
 
 def says_what_is_wrong(*arguments: str) -> None:
     """Runs a command, which may fail but has to say in words why."""
-    found = CliRunner().invoke(main, arguments)
+    found = command(*arguments)
     assert found.exception is None or isinstance(found.exception, SystemExit), found.exception
     assert "Traceback" not in found.output
     assert found.exit_code in (0, 1, 2)

@@ -63,9 +63,6 @@ _UNITS = ("SECOND", "MINUTE", "HOUR", "DAY", "WEEK", "MONTH", "QUARTER", "YEAR",
 _PARTS = (*_UNITS, "DOW", "ISODOW", "DOY", "ISOYEAR", "CENTURY", "MILLENNIUM", "EPOCH")
 
 
-_PATTERNS = ("'a%'", "'%b'", "'_'", "'%a_%'")
-
-
 class Expressions:
     """Maker of random expressions over the columns of :class:`Row`.
 

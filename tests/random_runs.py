@@ -15,7 +15,7 @@ import random_pipelines
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crash, Point, Spark, rounds, streaming_pipeline
 from in_process_batch import BatchRunner
 from random_aggregations import Aggregations, by_the_driver, limits
 from random_panes import Panes
@@ -167,13 +167,12 @@ class Trial:
         spark = Spark(falling, attempts=way.attempts)
         with (
             tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-            mock.patch("sparkbeam.streaming.tick_source._MOST_ROUNDS", way.rounds),
+            rounds(way.rounds),
         ):
-            flags = [_UNSAFE, "--streaming", f"--checkpoint_location={folder}"]
             while True:
                 self.crashes = len(falling.points)
                 try:
-                    with beam.Pipeline(StreamingRunner(spark), options=PipelineOptions(flags)) as p:
+                    with streaming_pipeline(spark, folder, _UNSAFE) as p:
                         build(p)
                     self.left = pages_of(spark)
                     return dict(FOUND), p.result
@@ -184,7 +183,7 @@ class Trial:
     def _on_spark(self, build: Callable[[beam.Pipeline], Any]) -> tuple[Found, Any]:
         with (
             tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
-            mock.patch("sparkbeam.streaming.tick_source._MOST_ROUNDS", self.way.rounds),
+            rounds(self.way.rounds),
             mock.patch.object(random_pipelines, "FOLDER", [folder]),
         ):
             options = PipelineOptions([_UNSAFE, "--streaming"])

@@ -56,9 +56,6 @@ KINDS: dict[str, StateSpec] = {
     "multimap": MultimapStateSpec("multimap", VarIntCoder(), VarIntCoder()),
     "sorted": SortedMultimapStateSpec("sorted", OrderedIntCoder(), VarIntCoder()),
 }
-BEAMS = ("value", "bag", "set", "combining", "ordered")
-"""Those that other runners have, too."""
-
 ORDERED = ("bag", "ordered", "sorted")
 """Those of which parts can be removed, or that are small enough to write again."""
 

@@ -9,10 +9,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from listening import Listening
 
+from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam.common.acceptor import Guests, is_at_home
 from sparkbeam.observe.collection import printed_output
 from sparkbeam.observe.collection.notes import Notes
@@ -321,3 +325,15 @@ def test_without_descriptors_nothing_spins_and_all_works_again_later(kind: str) 
             assert is_ended(some[0])
         else:
             assert status(port) in (200, 404)
+
+
+# What other machines can reach: nothing; see ``connect/suite.py`` too.
+
+
+def test_all_sockets_are_on_loopback(spark: Any) -> None:
+    assert spark.sparkContext.uiWebUrl, "Spark's own pages are among them"
+    options = SparkBeamOptions(["--streaming", "--spark_page", "--spark_progress=on"])
+    with Listening() as sockets, beam.Pipeline(SparkRunner(spark), options) as p:
+        pairs = p | beam.Create(range(100)) | beam.Map(lambda number: (number % 3, number))
+        _ = pairs | beam.GroupByKey() | beam.Map(lambda group: len(list(group[1])))
+    assert sockets.elsewhere() == []

@@ -1,6 +1,5 @@
 """The command ``sparkbeam``: mostly ``explain``, on programs of all kinds."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from command import answer, command, program
+from command import answer, command, program, python
 from golden_files import Golden, sections
 
 import sparkbeam
@@ -196,13 +195,10 @@ def test_errors(golden: Golden) -> None:
 
 class TestProcess:
     def test_it_starts_as_a_module_and_tells_its_version(self) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "sparkbeam", "--version"],
-            capture_output=True,
-            text=True,
-            check=True,
+        assert (
+            python("-m", "sparkbeam", "--version").stdout
+            == f"sparkbeam, version {sparkbeam.__version__}\n"
         )
-        assert done.stdout == f"sparkbeam, version {sparkbeam.__version__}\n"
 
     def test_help_needs_neither_beam_nor_spark(self) -> None:
         code = (
@@ -212,4 +208,4 @@ class TestProcess:
             "    assert 'Show this message and exit.' in output and 'Error' not in output\n"
             "assert not {'apache_beam', 'pyspark', 'pyarrow'} & set(sys.modules)"
         )
-        subprocess.run([sys.executable, "-c", code], check=True)
+        python("-c", code)

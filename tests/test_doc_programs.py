@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from sparkbeam.spark.capabilities import settings_for_now
+
 ROOT = Path(__file__).parents[1]
 PAGES = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
 BLOCK = re.compile(r"```python\n(.*?)```(?:\n+```text\n(.*?)```)?", re.DOTALL)
@@ -61,10 +63,8 @@ def ordered(text: str) -> str:
 @pytest.fixture
 def adaptive(spark: Any) -> Iterator[None]:
     """Adaptive execution, which the session of a user has."""
-    before = spark.conf.get("spark.sql.adaptive.enabled")
-    spark.conf.set("spark.sql.adaptive.enabled", "true")
-    yield
-    spark.conf.set("spark.sql.adaptive.enabled", before)
+    with settings_for_now(spark, {"spark.sql.adaptive.enabled": "true"}):
+        yield
 
 
 @pytest.mark.part(5)

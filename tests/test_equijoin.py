@@ -18,6 +18,7 @@ from in_process_batch import BatchRunner
 
 from sparkbeam import Join, PipelineFailed, SparkRunner
 from sparkbeam.plan.join_payload import HOWS
+from sparkbeam.spark.capabilities import settings_for_now
 from sparkbeam.upstream.spark import ship
 
 
@@ -163,15 +164,9 @@ class TestOnSpark:
             f"{skew}ThresholdInBytes": "10k",
             "spark.sql.adaptive.advisoryPartitionSizeInBytes": "10k",
         }
-        before = {key: spark.conf.get(key) for key in small}
-        try:
-            for key, value in small.items():
-                spark.conf.set(key, value)
+        with settings_for_now(spark, small):
             result: Any = p.run()
             result.wait_until_finish()
-        finally:
-            for key, value in before.items():
-                spark.conf.set(key, value)
         assert "SortMergeJoin(skew=true)" in result.explain().spark
         assert "1 of them too large, divided into" in result.explain().joins
         seen = MetricsFilter().with_namespace("equijoins")

@@ -13,6 +13,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.io.debezium import DriverClassName, ReadFromDebezium
 from apache_beam.options.pipeline_options import PipelineOptions, SparkRunnerOptions
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms import managed
 from apache_beam.transforms.external import (
@@ -22,6 +23,7 @@ from apache_beam.transforms.external import (
     SchemaAwareExternalTransform,
 )
 from apache_beam.yaml import yaml_transform
+from command import python
 
 from sparkbeam import (
     ConfigurationError,
@@ -30,8 +32,10 @@ from sparkbeam import (
     SparkRunner,
     UnsupportedTransform,
 )
+from sparkbeam.operators.registry import operators_of
 from sparkbeam.options.misspelt import misspelt
 from sparkbeam.options.spark_options import checked
+from sparkbeam.plan.translate import translate
 from sparkbeam.spark import session as sessions
 
 
@@ -123,39 +127,27 @@ class TestFailingSteps:
         assert_short(error)
 
 
-@pytest.mark.usefixtures("spark")
 class TestUnsupported:
-    def test_a_cross_language_transform_is_an_error_at_translation(self) -> None:
-        from apache_beam.portability.api import beam_runner_api_pb2
-
-        from sparkbeam.operators.registry import operators_of
-        from sparkbeam.plan.translate import translate
-
+    @pytest.mark.parametrize(
+        ("urn", "environment", "message"),
+        [
+            ("", "java", "'Odd' cannot run on Spark"),
+            ("example:strange:v1", "", r"'Odd'.*example:strange:v1"),
+        ],
+    )
+    def test_another_language_or_primitive_is_an_error_at_translation(
+        self, urn: str, environment: str, message: str
+    ) -> None:
         pipeline = beam.Pipeline()
-        _ = pipeline | "Rows" >> beam.Create([1]) | "From Java" >> beam.Map(str)
+        _ = pipeline | "Rows" >> beam.Create([1]) | "Odd" >> beam.Map(str)
         proto = pipeline.to_runner_api()
-        proto.components.environments["java"].CopyFrom(
-            beam_runner_api_pb2.Environment(urn="beam:env:docker:v1", payload=b"java")
-        )
+        java = beam_runner_api_pb2.Environment(urn="beam:env:docker:v1", payload=b"java")
+        proto.components.environments["java"].CopyFrom(java)
         for transform in proto.components.transforms.values():
-            if transform.unique_name == "From Java":
-                transform.environment_id = "java"
-
-        with pytest.raises(UnsupportedTransform, match="'From Java' cannot run on Spark"):
-            translate(proto, operators_of)
-
-    def test_an_unknown_primitive_is_an_error_at_translation(self) -> None:
-        from sparkbeam.operators.registry import operators_of
-        from sparkbeam.plan.translate import translate
-
-        pipeline = beam.Pipeline()
-        _ = pipeline | "Rows" >> beam.Create([1]) | "Strange" >> beam.Map(str)
-        proto = pipeline.to_runner_api()
-        for transform in proto.components.transforms.values():
-            if transform.unique_name == "Strange":
-                transform.spec.urn = "example:strange:v1"
-
-        with pytest.raises(UnsupportedTransform, match=r"'Strange'.*example:strange:v1"):
+            if transform.unique_name == "Odd":
+                transform.spec.urn = urn or transform.spec.urn
+                transform.environment_id = environment or transform.environment_id
+        with pytest.raises(UnsupportedTransform, match=message):
             translate(proto, operators_of)
 
 
@@ -366,8 +358,7 @@ def unreachable() -> dict[str, str]:
             "no server": "--spark_connect=sc://127.0.0.1:9/;token=hunter2",
             "another server": f"--spark_connect=sc://127.0.0.1:{port}/;token=hunter2",
         }
-        program = [sys.executable, "-c", TRIES, json.dumps(list(options.values()))]
-        done = subprocess.run(program, capture_output=True, text=True, timeout=270, check=True)
+        done = python("-c", TRIES, json.dumps(list(options.values())))
     return dict(zip(options, done.stdout.splitlines(), strict=True))
 
 
@@ -423,20 +414,16 @@ class TestEnvironment:
         with pytest.raises(ConfigurationError, match="No server answers at --spark_master="):
             sessions._require_answer(url, "--spark_master")
 
-    def test_an_unreachable_master_fails_fast(self, unreachable: dict[str, str]) -> None:
-        message = unreachable["no master"]
-        assert "No server answers at --spark_master=spark://127.0.0.1:9" in message
-
-    def test_an_unreachable_connect_server_fails_fast_and_hides_the_token(
-        self, unreachable: dict[str, str]
+    @pytest.mark.parametrize(
+        ("name", "message"),
+        [
+            ("no master", "No server answers at --spark_master=spark://127.0.0.1:9"),
+            ("no server", "No server answers at --spark_connect=sc://127.0.0.1:9"),
+            ("another server", "the server is not a Spark Connect server"),
+        ],
+    )
+    def test_what_cannot_be_reached_fails_fast_and_hides_the_token(
+        self, name: str, message: str, unreachable: dict[str, str]
     ) -> None:
-        message = unreachable["no server"]
-        assert "No server answers at --spark_connect=sc://127.0.0.1:9" in message
-        assert "hunter2" not in message
-
-    def test_a_server_that_is_no_connect_server_is_told_from_one(
-        self, unreachable: dict[str, str]
-    ) -> None:
-        message = unreachable["another server"]
-        assert "the server is not a Spark Connect server" in message
-        assert "hunter2" not in message
+        assert message in unreachable[name]
+        assert "hunter2" not in unreachable[name]

@@ -1,8 +1,6 @@
 """What Spark's event log has of a pipeline."""
 
 import json
-import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +9,7 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from command import python
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
@@ -117,7 +116,7 @@ def test_without_a_log_nothing_is_told() -> None:
 
 @pytest.mark.long("40 s; the tests above have what is written to the log")
 def test_the_log_of_a_batch_and_a_stream(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "-c", _PROGRAM, str(tmp_path)], check=True, timeout=300)
+    python("-c", _PROGRAM, tmp_path)
     files = [file for file in tmp_path.rglob("events*") if file.is_file()]
     events = [json.loads(line) for file in files for line in file.read_text().splitlines()]
     kinds = [event["Event"].rpartition(".")[2] for event in events]

@@ -1,14 +1,13 @@
-"""All that a program writes that fails: one paragraph, and nothing of Java, Spark or py4j."""
+"""All that a program writes that fails: a paragraph of errors, without Java, Spark or py4j."""
 
-import os
 import re
-import subprocess
 import sys
 from typing import NamedTuple
 
 import pytest
+from command import python
 
-_MOST_LINES = 25
+_MOST_LINES = 19
 _NOISE = re.compile(r"base64|py4j|\bat org\.apache|\bat java|sparkbeam-failure|ERROR|Caused by")
 
 PROGRAM = """
@@ -235,14 +234,8 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         (fakes / name).chmod(0o755)
     program = fakes / "program.py"
     program.write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, str(program)],
-        capture_output=True,
-        text=True,
-        timeout=270,
-        env={**os.environ, "FAKES": str(fakes)},
-        check=False,
-    )
+    done = python(program, FAKES=str(fakes))
+    assert all(line.startswith("== ") for line in done.stdout.splitlines()), done.stdout
     parts = re.split(r"^== (\w+) ==\n", done.stderr, flags=re.MULTILINE)
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 

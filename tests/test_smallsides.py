@@ -1,6 +1,7 @@
 """Sides of joins that turn out to be small, on Spark: what is done with less."""
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -19,6 +20,7 @@ from sparkbeam.batch import side_probe
 from sparkbeam.io import ReadFromSpark
 from sparkbeam.plan import small_sides
 from sparkbeam.plan.join_payload import HOWS, may_be_broadcast
+from sparkbeam.spark.capabilities import settings_for_now
 from sparkbeam.upstream.spark import ship
 
 SMALL, LARGE = [1, 2, 2, 5], [*range(1, 200), 1, *range(1000, 1040)]
@@ -45,15 +47,8 @@ def looks() -> Iterator[list[side_probe.MeasuredSide]]:
 @pytest.fixture
 def conf(spark: Any) -> Iterator[Any]:
     """Sets settings for a while."""
-    before: dict[str, Any] = {}
-
-    def put(name: str, value: str) -> None:
-        before[name] = spark.conf.get(name, None)
-        spark.conf.set(name, value)
-
-    yield put
-    for name, value in before.items():
-        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
+    with ExitStack() as stack:
+        yield lambda name, value: stack.enter_context(settings_for_now(spark, {name: value}))
 
 
 def joined(spark: Any, how: str, small: str, **options: Any) -> tuple[beam.Pipeline, list[Any]]:

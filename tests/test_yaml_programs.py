@@ -1,12 +1,11 @@
 """Pipelines of Beam YAML as a user starts them, in a process of their own."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from command import python
 
 pytest.importorskip("apache_beam.yaml.main")
 
@@ -43,14 +42,7 @@ def test_a_pipeline_with_variables_runs(
     (tmp_path / "pipeline.yaml").write_text(PIPELINE)
     variables = json.dumps({"size": 10, "streaming": streaming})
     *first, last = module
-    command = [sys.executable, "-m", *first, f"{last}pipeline.yaml"]
-    done = subprocess.run(
-        [*command, f"--jinja_variables={variables}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    arguments = [*first, f"{last}pipeline.yaml", f"--jinja_variables={variables}"]
+    python("-m", *arguments, folder=tmp_path)
     lines = [line for file in tmp_path.glob("out*") for line in file.read_text().split()]
     assert sorted(lines) == ["a1@0", "a1@10", "b1@0"]

@@ -8,7 +8,6 @@ started, as a machine that loses its power.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,6 +19,7 @@ from typing import Any, Self
 
 import psutil
 import pyspark
+from listening import free_ports
 
 _START_SECONDS = 150.0
 _POLL_SECONDS = 0.2
@@ -61,7 +61,7 @@ class Cluster:
 
     def __enter__(self) -> Self:
         try:
-            port, web_port = _free_ports(2)
+            port, web_port = free_ports(2)
             self.url, self._web = f"spark://{_HOST}:{port}", f"http://{_HOST}:{web_port}/json/"
             arguments = ["--host", _HOST, "--port", str(port), "--webui-port", str(web_port)]
             self._master = self._start("master", _HOST, _MASTER, *arguments)
@@ -183,15 +183,6 @@ _ENVIRONMENT = {
     "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",
     "PYSPARK_PYTHON": sys.executable,
 }
-
-
-def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on; all are taken before the first is given back."""
-    sockets = [socket.create_server((_HOST, 0)) for _ in range(count)]
-    ports: list[int] = [listener.getsockname()[1] for listener in sockets]
-    for listener in sockets:
-        listener.close()
-    return ports
 
 
 def _descendants(pid: int) -> list[psutil.Process]:

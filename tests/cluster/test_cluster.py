@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command import python
 from lost_worker import ELEMENTS, KEYS
 from standalone import Cluster
 
@@ -57,15 +58,11 @@ def found(
     # Each attempt of a task would fail alike, in a worker that loads everything for it.
     options = [*cluster.options(), "--spark_conf=spark.task.maxFailures=1", *shipped]
     arguments = [folder / "outcome", modules, folder / "empty" / "bin" / "python"]
-    done = subprocess.run(
-        [sys.executable, str(DRIVERS / "own_module.py"), *map(str, arguments), *options],
-        capture_output=True,
-        text=True,
-        timeout=WAIT_SECONDS,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-        check=False,
-    )
-    assert done.returncode == 0, f"{done.stderr[-3000:]}\n{cluster.logs()}"
+    try:
+        own = DRIVERS / "own_module.py"
+        python(own, *arguments, *options, PYSPARK_PYTHON=sys.executable)
+    except AssertionError as error:
+        pytest.fail(f"{error}\n{cluster.logs()}")
     outcome: list[dict[str, Any]] = json.loads((folder / "outcome").read_text())
     return outcome
 

@@ -1,8 +1,6 @@
 """Programs that spark-submit starts, with files, archives and packages of their own."""
 
 import json
-import os
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
@@ -13,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyspark
 import pytest
+from command import execute
 from package_files import wheel
 from standalone import Cluster
 
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-WAIT_SECONDS = 240
 PROGRAM = """
     import json, os, sys
     import apache_beam as beam
@@ -71,27 +69,19 @@ def submitted(folder: Path, master: str, *settings: str) -> tuple[Any, Any]:
     (folder / "program.py").write_text(dedent(PROGRAM))
     pq.write_table(pa.table({"x": range(1000)}), folder / "found.parquet")
     command = [
-        str(SUBMIT),
+        SUBMIT,
         f"--master={master}",
         "--name=mine",
         f"--py-files={folder / 'helpers.zip'}",
         f"--archives={folder / 'tables.zip'}#tables",
         "--conf=spark.sql.shuffle.partitions=3",
         *settings,
-        str(folder / "program.py"),
-        str(folder / "found"),
+        folder / "program.py",
+        folder / "found",
         "--runner=sparkbeam.SparkRunner",
         f"--extra_package={packed}",
     ]
-    done = subprocess.run(
-        command,
-        capture_output=True,
-        text=True,
-        timeout=WAIT_SECONDS,
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PIP_NO_INDEX": "1"},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr[-5000:]
+    done = execute(*command, PYSPARK_PYTHON=sys.executable, PIP_NO_INDEX="1")
     return json.loads((folder / "found").read_text()), json.loads(done.stdout.splitlines()[-1])
 
 

@@ -5,7 +5,6 @@ becomes of files there.
 """
 
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -24,6 +23,7 @@ from apache_beam.transforms.window import FixedWindows
 from chosen_tests import ALL, chosen
 from listening import Listening
 from pyspark.sql import SparkSession
+from test_cancel import is_still, slow
 from test_drain import counted, counter
 from waiting import until
 from whole import is_whole
@@ -155,26 +155,13 @@ def test_a_dofn_that_raises_is_named_with_the_users_own_frames(spark: Any) -> No
 
 def test_cancel_stops_the_work_and_leaves_the_session_usable(spark: Any, tmp_path: Path) -> None:
     signs = tmp_path / "signs"
-
-    class Slow(beam.DoFn):
-        def process(self, element: int) -> Iterator[int]:
-            with signs.open("a") as file:
-                file.write(".")
-            time.sleep(0.05)
-            yield element
-
-    def is_still() -> bool:
-        before = signs.stat().st_size
-        time.sleep(0.5)
-        return signs.stat().st_size == before
-
     p = pipeline(spark)
-    _ = p | beam.Create(range(50_000)) | beam.ParDo(Slow()) | beam.combiners.Count.Globally()
+    _ = p | beam.Create(range(50_000)) | slow(signs) | beam.combiners.Count.Globally()
     result = p.run()
     until(signs.exists)
     assert result.cancel() == PipelineState.CANCELLED
     assert result.wait_until_finish() == PipelineState.CANCELLED
-    until(is_still)
+    until(lambda: is_still(signs))
     assert spark.range(3).count() == 3
 
 

@@ -1,11 +1,10 @@
 """The end of a program whose Spark Connect server may be gone."""
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 import pytest
+from command import python
 from connect_server import LOOPBACK
 
 PROGRAM = """
@@ -31,7 +30,6 @@ def test_a_client_takes_leave_of_a_living_server_alone(is_alive: bool) -> None:
     server.start()
     if not is_alive:
         server.stop(None).wait()
-    program = [sys.executable, "-c", PROGRAM, address]
-    said = subprocess.run(program, capture_output=True, text=True, timeout=100, check=True).stdout
+    said = python("-c", PROGRAM, address).stdout
     server.stop(None)
     assert said.split() == ["left"] * is_alive

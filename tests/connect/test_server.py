@@ -9,6 +9,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from command import python
 from connect_server import ConnectServer
 from package_files import source, wheel
 from whole import is_whole
@@ -47,13 +48,13 @@ def client(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, dict[st
 def test_beams_wordcount_runs_unmodified(
     server: str, tmp_path: Path, client: tuple[str, dict[str, str]]
 ) -> None:
-    python, variables = client
+    interpreter, variables = client
     source, target = tmp_path / "text", tmp_path / "counts"
     source.write_text(TEXT)
     options = ["--runner=sparkbeam.SparkRunner", f"--spark_connect={server}"]
     options += [f"--input={source}", f"--output={target}"]
     done = subprocess.run(
-        [python, "-m", "apache_beam.examples.wordcount", *options],
+        [interpreter, "-m", "apache_beam.examples.wordcount", *options],
         env=variables,
         capture_output=True,
         text=True,
@@ -102,12 +103,5 @@ def test_packages_files_and_globals_of_a_program_reach_the_workers(
     options = ["--runner=sparkbeam.SparkRunner", f"--spark_connect={server}"]
     options += [f"--extra_package={packed}", f"--setup_file={built}", "--save_main_session"]
     options += [f"--files_to_stage={tmp_path / 'connect_table.txt'}"]
-    done = subprocess.run(
-        [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "out"), *options],
-        capture_output=True,
-        text=True,
-        timeout=WAIT_SECONDS,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
+    python(tmp_path / "program.py", tmp_path / "out", *options)
     assert (tmp_path / "out").read_text() == "a-packed-built-staged!\n"

@@ -90,9 +90,3 @@ def silent() -> Iterator[int]:
     """A port where somebody takes connections, and says nothing."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         yield server.getsockname()[1]
-
-
-def free_port() -> int:
-    """A port where nobody is."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return int(server.getsockname()[1])

@@ -42,127 +42,93 @@ def read(count: int, *tasks: int, reader: int = 0, number: int = 0) -> Signal:
     return Signal(READ, "s1", reader, report=report(count, *tasks).pack(), number=number)
 
 
-def values(live: LiveMetrics) -> tuple[int, int]:
-    """What is committed, and what is not."""
-    return total(live.committed()), total(live.uncommitted())
-
-
 def total(infos: Iterable[Any]) -> int:
     return sum(map(monitoring_infos.extract_counter_value, infos))
 
 
-# Batch.
+FAILED_BATCH = [
+    signal(FINISHED, 5, attempt="a", number=1),
+    signal(FINISHED, 5, attempt="b", number=1),
+    signal(FAILED, 2, partition=1, attempt="c", number=1),
+    (1, [report(5)]),
+    signal(FINISHED, 4, number=2),
+]
+FINISHED_A, FINISHED_B = (signal(FINISHED, 5, attempt=attempt) for attempt in "ab")
+RESTARTED = [read(5, 0), 1, read(5, 0)]
+
+CASES: dict[str, tuple[list[Any], tuple[int, int]]] = {
+    "what runs is attempted": (
+        [signal(RUNNING, 5), signal(RUNNING, 8), signal(RUNNING, 2, partition=1)],
+        (0, 10),
+    ),
+    "a signal without news changes nothing": (
+        [signal(RUNNING, 5), Signal(RUNNING, "s0", 0, attempt="a")],
+        (0, 5),
+    ),
+    "a task that has ended is not committed yet": ([signal(FINISHED, 5)], (0, 5)),
+    "what the next stage reads is committed": (
+        [signal(FINISHED, 5), signal(FINISHED, 6, partition=1), read(11, 0, 1)],
+        (11, 0),
+    ),
+    "another attempt at reading counts nothing twice": (
+        [read(5, 0), read(11, 0, 1), read(6, 1), read(11, 0, 1)],
+        (11, 0),
+    ),
+    "readers add up": ([read(5, 0, reader=0), read(6, 1, reader=1)], (11, 0)),
+    "what comes out of the plan counts once": (
+        [read(5, 0), [report(5, 0), report(6, 1)], [report(6, 1)]],
+        (11, 0),
+    ),
+    "a failed attempt stays attempted": (
+        [signal(FAILED, 3, attempt="a"), signal(FINISHED, 5, attempt="b"), read(5, 0)],
+        (5, 3),
+    ),
+    "an attempt that died stays attempted": (
+        [signal(RUNNING, 3, attempt="a"), signal(FINISHED, 5, attempt="b"), [report(5, 0)]],
+        (5, 3),
+    ),
+    "of two attempts that end one was for nothing": (
+        [FINISHED_A, FINISHED_B, [report(5, 0)], FINISHED_A],
+        (5, 5),
+    ),
+    "a late signal of what is committed counts nothing": (
+        [[report(5, 0)], signal(RUNNING, 4), signal(FINISHED, 5)],
+        (5, 0),
+    ),
+    "a restart voids what was committed": (RESTARTED, (0, 5)),
+    "and commits again": ([*RESTARTED, read(5, 0, number=1)], (5, 5)),
+    "a micro-batch that failed stays attempted": (FAILED_BATCH, (5, 11)),
+    "also in the next one": ([*FAILED_BATCH, (2, [report(9)])], (9, 7)),
+    "signals of a micro-batch that is over count nothing": (
+        [(3, [report(5)]), signal(FINISHED, 4, number=2)],
+        (5, 0),
+    ),
+}
+"""Signals, reports, micro-batches and restarts, with the values that are committed and not."""
 
 
-def test_what_runs_is_attempted(live: LiveMetrics) -> None:
-    live.record_signal(signal(RUNNING, 5))
-    live.record_signal(signal(RUNNING, 8))
-    live.record_signal(signal(RUNNING, 2, partition=1))
-    assert values(live) == (0, 10)
-
-
-def test_a_signal_without_news_changes_nothing(live: LiveMetrics) -> None:
-    live.record_signal(signal(RUNNING, 5))
-    live.record_signal(Signal(RUNNING, "s0", 0, attempt="a"))
-    assert values(live) == (0, 5)
-
-
-def test_a_task_that_has_ended_is_not_committed_yet(live: LiveMetrics) -> None:
-    live.record_signal(signal(FINISHED, 5))
-    assert values(live) == (0, 5)
-
-
-def test_what_the_next_stage_reads_is_committed(live: LiveMetrics) -> None:
-    live.record_signal(signal(FINISHED, 5))
-    live.record_signal(signal(FINISHED, 6, partition=1))
-    live.record_signal(read(11, 0, 1))
-    assert values(live) == (11, 0)
-
-
-def test_another_attempt_at_reading_counts_nothing_twice(live: LiveMetrics) -> None:
-    live.record_signal(read(5, 0))
-    live.record_signal(read(11, 0, 1))
-    live.record_signal(read(6, 1))
-    live.record_signal(read(11, 0, 1))
-    assert values(live) == (11, 0)
-
-
-def test_readers_add_up(live: LiveMetrics) -> None:
-    live.record_signal(read(5, 0, reader=0))
-    live.record_signal(read(6, 1, reader=1))
-    assert values(live) == (11, 0)
-
-
-def test_what_comes_out_of_the_plan_counts_once(live: LiveMetrics) -> None:
-    live.record_signal(read(5, 0))
-    live.record_reports([report(5, 0), report(6, 1)])
-    live.record_reports([report(6, 1)])
-    assert values(live) == (11, 0)
-
-
-def test_a_failed_attempt_stays_attempted(live: LiveMetrics) -> None:
-    live.record_signal(signal(FAILED, 3, attempt="a"))
-    live.record_signal(signal(FINISHED, 5, attempt="b"))
-    live.record_signal(read(5, 0))
-    assert values(live) == (5, 3)
-
-
-def test_an_attempt_that_died_stays_attempted(live: LiveMetrics) -> None:
-    live.record_signal(signal(RUNNING, 3, attempt="a"))
-    live.record_signal(signal(FINISHED, 5, attempt="b"))
-    live.record_reports([report(5, 0)])
-    assert values(live) == (5, 3)
-
-
-def test_of_two_attempts_that_end_one_was_for_nothing(live: LiveMetrics) -> None:
-    live.record_signal(signal(FINISHED, 5, attempt="a"))
-    live.record_signal(signal(FINISHED, 5, attempt="b"))
-    live.record_reports([report(5, 0)])
-    live.record_signal(signal(FINISHED, 5, attempt="a"))
-    assert values(live) == (5, 5)
-
-
-def test_a_late_signal_of_what_is_committed_counts_nothing(live: LiveMetrics) -> None:
-    live.record_reports([report(5, 0)])
-    live.record_signal(signal(RUNNING, 4))
-    live.record_signal(signal(FINISHED, 5))
-    assert values(live) == (5, 0)
-
-
-def test_a_restart_voids_what_was_committed(live: LiveMetrics) -> None:
-    live.record_signal(read(5, 0))
-    live.restart(1)
-    live.record_signal(read(5, 0))
-    assert values(live) == (0, 5)
-    live.record_signal(read(5, 0, number=1))
-    assert values(live) == (5, 5)
+@pytest.mark.parametrize(("events", "expected"), CASES.values(), ids=CASES)
+def test_values_are_committed_or_attempted(
+    live: LiveMetrics, events: list[Any], expected: tuple[int, int]
+) -> None:
+    for event in events:
+        match event:
+            case Signal():
+                live.record_signal(event)
+            case list():
+                live.record_reports(event)
+            case number, reports:
+                live.take_micro_batch(number, reports)
+            case number:
+                live.restart(number)
+    assert (total(live.committed()), total(live.uncommitted())) == expected
 
 
 @pytest.mark.parametrize("packed", ["", "no report", "eJw=", "ü"])
 def test_what_is_no_report_is_refused(live: LiveMetrics, packed: str) -> None:
     with pytest.raises(Exception, match=r"."):
         live.record_signal(Signal(READ, "s1", 0, report=packed))
-    assert values(live) == (0, 0)
-
-
-# Streaming.
-
-
-def test_a_micro_batch_that_failed_stays_attempted(live: LiveMetrics) -> None:
-    live.record_signal(signal(FINISHED, 5, attempt="a", number=1))
-    live.record_signal(signal(FINISHED, 5, attempt="b", number=1))
-    live.record_signal(signal(FAILED, 2, partition=1, attempt="c", number=1))
-    live.take_micro_batch(1, [report(5)])
-    live.record_signal(signal(FINISHED, 4, number=2))
-    assert values(live) == (5, 11)
-    live.take_micro_batch(2, [report(9)])
-    assert values(live) == (9, 7)
-
-
-def test_signals_of_a_micro_batch_that_is_over_count_nothing(live: LiveMetrics) -> None:
-    live.take_micro_batch(3, [report(5)])
-    live.record_signal(signal(FINISHED, 4, number=2))
-    assert values(live) == (5, 0)
+    assert not [*live.committed(), *live.uncommitted()]
 
 
 # Pipelines.

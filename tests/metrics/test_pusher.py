@@ -15,7 +15,8 @@ from apache_beam.metrics import Metrics
 from given import counters, pushed
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
-from receivers import HttpReceiver, free_port, silent
+from listening import free_port
+from receivers import HttpReceiver, silent
 from waiting import until
 
 from sparkbeam import (
@@ -264,6 +265,3 @@ def test_what_a_sink_raises_when_it_is_closed_is_told(caplog: pytest.LogCaptureF
     running.start()
     running.close()
     assert "OSError: stuck" in caplog.text
-
-
-# Options.

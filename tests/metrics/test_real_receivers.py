@@ -22,7 +22,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.options.pipeline_options import PipelineOptions
 from given import counters, example, pushed, sink, with_otlp, with_prometheus
 from in_process_batch import BatchRunner
-from receivers import free_port
+from listening import free_port, free_ports
 from waiting import until
 
 HOSTILE = 'a "step"\n{of} the=worst,\tü'
@@ -72,7 +72,7 @@ def answers(url: str) -> bool:
 
 
 def test_carbon_keeps_the_last_values(tmp_path: Path) -> None:
-    line, pickled, query = (free_port() for _ in range(3))
+    line, pickled, query = free_ports(3)
     config = tmp_path / "carbon.conf"
     config.write_text(
         "[cache]\n"

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 import pytest
 from apache_beam.metrics import monitoring_infos as infos
 from given import COUNTER, GAUGE, counters, example, pushed, sink, with_otlp, with_prometheus
-from receivers import GraphiteReceiver, HttpReceiver, free_port, silent
+from listening import free_port
+from receivers import GraphiteReceiver, HttpReceiver, silent
 from waiting import until
 
 from sparkbeam.observe.sinks import posting

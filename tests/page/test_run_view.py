@@ -12,14 +12,13 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner, TimestampedValue
-from in_process import StreamingRunner
+from in_process import StreamingRunner, rounds
 from in_process_batch import BatchRunner
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.observe.collection.stream_tracker import StreamTracker
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.page import opening
-from sparkbeam.streaming import tick_source
 
 HOSTILE = "<b>&\"'</text><script>alert(1)</script>"
 
@@ -96,6 +95,7 @@ def _fail(element: int) -> None:
     raise ValueError("Tr0ub4dor")
 
 
+@rounds(1)
 def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     running: list[Any] = []
@@ -114,7 +114,6 @@ def test_a_stream_shows_which_step_holds_the_watermark(monkeypatch: pytest.Monke
         monkeypatch.setattr(f"sparkbeam.observe.page.server.{name}", 0)
     monkeypatch.setattr(opening, "show", kept)
     monkeypatch.setattr(StreamTracker, "record_batch", look)
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
     events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
     pipeline = started(StreamingRunner(), "--query_name=counts")
     _ = (

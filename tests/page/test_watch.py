@@ -13,12 +13,10 @@ from xml.etree import ElementTree as ET
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
-from click.testing import CliRunner
+from command import command
 from ended_checkpoints import leave
-from in_process import StreamingRunner
+from in_process import streaming_pipeline
 
-from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.observe.page.page_address import Beacon
 from sparkbeam.observe.page.watch import CheckpointView
@@ -138,8 +136,7 @@ def test_signs_that_cannot_be_written_harm_nothing(
 
 def test_a_checkpoint_of_another_pipeline_is_left_alone(checkpoint: Path) -> None:
     before = (checkpoint / "sparkbeam" / "driver.json").read_bytes()
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}"])
-    p = beam.Pipeline(runner=StreamingRunner(), options=options)
+    p = streaming_pipeline(None, checkpoint)
     _ = p | beam.Create([1]) | beam.GroupBy(lambda x: x) | beam.Reshuffle()
     with pytest.raises(ConfigurationError, match="another pipeline"):
         p.run().wait_until_finish()
@@ -158,14 +155,14 @@ def test_a_checkpoint_that_goes_is_told_and_may_come_back(checkpoint: Path) -> N
 
 
 def test_what_is_no_checkpoint_is_an_error_at_once(tmp_path: Path) -> None:
-    found = CliRunner().invoke(main, ["watch", str(tmp_path)])
+    found = command("watch", tmp_path)
     assert found.exit_code == 2
     assert "There is no checkpoint of a sparkbeam pipeline" in found.output
 
 
 def test_the_command_answers_until_it_is_interrupted(checkpoint: Path) -> None:
-    command = [sys.executable, "-m", "sparkbeam", "watch", str(checkpoint)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    watching = [sys.executable, "-m", "sparkbeam", "watch", str(checkpoint)]
+    with subprocess.Popen(watching, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         address = process.stdout.readline().removeprefix("The live page is at ").strip()
         with urllib.request.urlopen(f"{address}state.json", timeout=20) as answer:

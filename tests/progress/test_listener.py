@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 from apache_beam.metrics import monitoring_infos
@@ -11,7 +12,7 @@ from in_process import Conf, Spark
 from sparkbeam.common.datagrams import sealed
 from sparkbeam.observe.collection.batch_tracker import BatchTracker
 from sparkbeam.observe.collection.listener import Listener, reachable_at
-from sparkbeam.observe.figures.progress import StageProgress, StageState
+from sparkbeam.observe.figures.progress import StageProgress
 from sparkbeam.plan.model import Exchange, Plan, Port, SideInput, Stage
 from sparkbeam.plan.row_formats import ElementRows, SideInputRows
 from sparkbeam.wire.reports import ElementCounts, Reporter, Signal, SignalKind, TaskReport
@@ -198,34 +199,42 @@ def test_nobody_may_listen_at_a_foreign_address(tracker: BatchTracker) -> None:
 # Tasks and elements.
 
 
-def test_a_task_counts_once_however_often_it_runs(tracker: BatchTracker) -> None:
-    for kind in (STARTED, FINISHED, STARTED, RUNNING, FINISHED):
-        tracker.record_signal(Signal(kind, "s0", 0, ElementCounts(5, 5)))
-    assert (first(tracker).tasks_started, first(tracker).tasks_done) == (1, 1)
-    assert first(tracker).elements == 5
-
-
-def test_elements_are_those_of_the_attempt_that_is_farthest(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(50, 10)))
-    tracker.record_signal(Signal(FAILED, "s0", 0, ElementCounts(60, 10)))
-    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(20, 30)))
-    tracker.record_signal(Signal(RUNNING, "s0", 1, ElementCounts(1, 1)))
-    assert (first(tracker).elements, first(tracker).busiest) == (61, 31)
-
-
-def test_the_first_attempt_that_succeeds_settles_the_elements(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(50, 50)))
-    tracker.record_signal(Signal(FINISHED, "s0", 0, ElementCounts(40, 40)))
-    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(90, 90)))
-    tracker.record_signal(Signal(FINISHED, "s0", 0, ElementCounts(91, 91)))
-    assert first(tracker).elements == 40
-
-
-def test_every_failed_attempt_counts(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(FAILED, "s0", 0))
-    tracker.record_signal(Signal(FAILED, "s0", 0))
-    assert first(tracker).tasks_failed == 2
-    assert first(tracker).tasks_started == 1
+@pytest.mark.parametrize(
+    ("signals", "tasks", "elements"),
+    [
+        # A task counts once however often it runs.
+        (
+            [(kind, 0, 5, 5) for kind in (STARTED, FINISHED, STARTED, RUNNING, FINISHED)],
+            (1, 1, 0),
+            (5, 5),
+        ),
+        # Elements are those of the attempt that is farthest.
+        (
+            [(RUNNING, 0, 50, 10), (FAILED, 0, 60, 10), (RUNNING, 0, 20, 30), (RUNNING, 1, 1, 1)],
+            (2, 0, 1),
+            (61, 31),
+        ),
+        # The first attempt that succeeds settles them.
+        (
+            [
+                *((RUNNING, 0, 50, 50), (FINISHED, 0, 40, 40)),
+                *((RUNNING, 0, 90, 90), (FINISHED, 0, 91, 91)),
+            ],
+            (1, 1, 0),
+            (40, 40),
+        ),
+        # Every failed attempt counts.
+        ([(FAILED, 0, 0, 0), (FAILED, 0, 0, 0)], (1, 0, 2), (0, 0)),
+    ],
+)
+def test_tasks_and_elements_of_attempts(
+    tracker: BatchTracker, signals: list[Any], tasks: tuple[int, int, int], elements: Any
+) -> None:
+    for kind, partition, new, busiest in signals:
+        tracker.record_signal(Signal(kind, "s0", partition, ElementCounts(new, busiest)))
+    found = first(tracker)
+    assert (found.tasks_started, found.tasks_done, found.tasks_failed) == tasks
+    assert (found.elements, found.busiest) == elements
 
 
 def test_committed_reports_make_the_figures_exact(tracker: BatchTracker) -> None:
@@ -258,21 +267,28 @@ def test_seconds_run_while_the_stage_does() -> None:
 # States.
 
 
-def test_stages_wait_for_their_first_task(tracker: BatchTracker) -> None:
-    assert states(tracker) == ["waiting", "waiting", "waiting"]
-    tracker.record_signal(Signal(STARTED, "s0", 0))
-    assert states(tracker) == ["running", "waiting", "waiting"]
-
-
-def test_a_stage_may_have_more_tasks_than_those_that_are_done(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(FINISHED, "s0", 0))
-    tracker.record_signal(Signal(STARTED, "s1", 0))
-    assert states(tracker) == ["running", "running", "waiting"]
-
-
-def test_all_before_a_shuffle_is_done_when_its_reader_starts(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(STARTED, "s2", 0))
-    assert states(tracker) == ["done", "done", "running"]
+@pytest.mark.parametrize(
+    ("signals", "expected"),
+    [
+        ([], ["waiting", "waiting", "waiting"]),
+        ([(STARTED, "s0")], ["running", "waiting", "waiting"]),
+        # A stage may have more tasks than those that are done.
+        ([(FINISHED, "s0"), (STARTED, "s1")], ["running", "running", "waiting"]),
+        # All before a shuffle is done when its reader starts.
+        ([(STARTED, "s2")], ["done", "done", "running"]),
+        # A retry that works leaves a stage running.
+        ([(FAILED, "s0"), (STARTED, "s0")], ["running", "waiting", "waiting"]),
+        # What a task has read says nothing of its own stage.
+        ([(READ, "s2")], ["waiting", "waiting", "waiting"]),
+    ],
+)
+def test_signals_tell_the_states_of_stages(
+    tracker: BatchTracker, signals: list[Any], expected: list[str]
+) -> None:
+    for kind, name in signals:
+        packed = report(3).pack() if kind is READ else ""
+        tracker.record_signal(Signal(kind, name, 0, report=packed))
+    assert states(tracker) == expected
 
 
 def test_a_side_input_is_done_when_its_reader_starts() -> None:
@@ -299,14 +315,3 @@ def test_failure_tells_failed_stages_from_those_it_stopped(tracker: BatchTracker
     tracker.record_signal(Signal(FAILED, "s1", 0))
     tracker.end(None)
     assert states(tracker) == ["stopped", "failed", "waiting"]
-
-
-def test_a_retry_that_works_leaves_a_stage_running(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(FAILED, "s0", 0))
-    tracker.record_signal(Signal(STARTED, "s0", 0))
-    assert first(tracker).state is StageState.RUNNING
-
-
-def test_what_a_task_has_read_says_nothing_of_its_own(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(READ, "s2", 0, report=report(3).pack()))
-    assert states(tracker) == ["waiting", "waiting", "waiting"]

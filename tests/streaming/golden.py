@@ -14,7 +14,6 @@ from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.trigger import (
@@ -30,10 +29,10 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
-from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
+from in_process import Checkpoint, Crash, Crashes, Spark, rounds, streaming_pipeline
+from lines import Lines
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.streaming import tick_source
 
 STORED = Path(__file__).parent / "checkpoint.json"
 NUMBERS = 40
@@ -76,13 +75,8 @@ class Remember(beam.DoFn):
         yield f"remembered {key} {sorted(every.read())} {last.read()} {total.read()}"
 
 
-def build(pipeline: beam.Pipeline, out: Path) -> None:
+def build(pipeline: beam.Pipeline, out: Lines) -> None:
     """A pipeline that keeps something of each kind; what comes out is written to a file."""
-
-    def note(text: str) -> None:
-        with out.open("a") as lines:
-            lines.write(f"{text}\n")
-
     events = TestStream(coder=VarIntCoder())
     for number in range(NUMBERS):
         events = events.add_elements([TimestampedValue(number, number)])
@@ -124,31 +118,25 @@ def build(pipeline: beam.Pipeline, out: Path) -> None:
         texts | f"Text {number}" >> beam.WindowInto(GlobalWindows())
         for number, texts in enumerate((sums, early, visits, asked, remembered))
     ]
-    _ = texts | beam.Flatten() | "Note" >> beam.Map(note)
+    _ = texts | beam.Flatten() | "Note" >> beam.Map(out.note)
 
 
 def run(spark: Spark, folder: Path) -> list[str]:
     """Runs the pipeline to its end, or to where the session crashes; what has come out."""
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={folder}", "--shards=2"])
-    pipeline = beam.Pipeline(runner=StreamingRunner(spark), options=options)
-    out = folder / "out"
+    pipeline = streaming_pipeline(spark, folder, "--shards=2")
+    out = Lines(folder / "out")
     build(pipeline, out)
     try:
         pipeline.run().wait_until_finish()
     except PipelineFailed as error:
         if not isinstance(error.__cause__, Crash):
             raise
-    return sorted(out.read_text().splitlines()) if out.exists() else []
+    return sorted(out.read())
 
 
 def save(folder: Path) -> None:
     """Stores a checkpoint, and what the pipeline has put out before and puts out in all."""
-
-    def crash(point: Point) -> None:
-        if point == (HALFWAY, "committed"):
-            raise Crash("Halfway.")
-
-    spark = Spark(crash)
+    spark = Spark(Crashes((HALFWAY, "committed")))
     before = run(spark, folder)
     (checkpoint,) = spark.checkpoints.values()
     latest = f"{HALFWAY + 1}.json"
@@ -205,7 +193,6 @@ def _text(content: bytes) -> str:
 
 
 if __name__ == "__main__":
-    tick_source._MOST_ROUNDS = ROUNDS
-    with tempfile.TemporaryDirectory() as temporary:
+    with rounds(ROUNDS), tempfile.TemporaryDirectory() as temporary:
         (Path(temporary) / "whole").mkdir()
         save(Path(temporary))

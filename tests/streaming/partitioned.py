@@ -13,9 +13,9 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crash, Point, Spark, streaming_pipeline
+from lines import Lines
 from pyspark.sql.types import IntegerType, LongType, StringType, StructType, TimestampType
 
 from sparkbeam.connectors import source_frames
@@ -164,8 +164,7 @@ class PartitionedRun:
             "timed",
             lambda session, spec, *_: Rows(micro_batches, spec.is_partitioned, spec.read),
         )
-        options = PipelineOptions(["--streaming", f"--checkpoint_location={self._folder}"])
-        pipeline = beam.Pipeline(runner=StreamingRunner(self._spark), options=options)
+        pipeline = streaming_pipeline(self._spark, self._folder)
         read = other or ReadFromSpark(schema=COLUMNS, timestamp_column="timestamp", **arguments)
         build(pipeline | "Read" >> read | "Number" >> beam.Map(lambda row: row[-1]))
         with pytest.raises(PipelineFailed) as caught:
@@ -203,14 +202,13 @@ class Sums:
     """Counts rows in windows of ten seconds, into a file."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / "sums"
+        self._lines = Lines(folder / "sums")
 
     def __call__(self, numbers: beam.PCollection) -> Any:
-        path = self._path
+        lines = self._lines
 
         def note(total: int, window: Any = beam.DoFn.WindowParam) -> None:
-            with path.open("a") as lines:
-                lines.write(f"{int(window.start) % HOUR} {total}\n")
+            lines.note(f"{int(window.start) % HOUR} {total}")
 
         return (
             numbers
@@ -222,8 +220,7 @@ class Sums:
 
     def found(self) -> list[list[int]]:
         """Start and count of the windows that have ended, in that order."""
-        lines = self._path.read_text().splitlines() if self._path.exists() else []
-        return [[int(part) for part in line.split()] for line in lines]
+        return [[int(part) for part in line.split()] for line in self._lines.read()]
 
     def total(self) -> int:
         return sum(count for _, count in self.found())

@@ -4,8 +4,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from apache_beam.transforms.core import RestrictionProvider
+from positions import Positions
 
 _MOST = 3
 
@@ -51,19 +50,6 @@ class Queue:
 QUEUE = Queue()
 
 
-class Ranges(RestrictionProvider):
-    """One restriction, which ends with the queue."""
-
-    def initial_restriction(self, element: Any) -> OffsetRange:
-        return OffsetRange(0, 1_000_000)
-
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, element: Any, restriction: OffsetRange) -> int:
-        return 1
-
-
 class ReadQueue(beam.DoFn):
     """Gives messages, and confirms them by a bundle finalizer."""
 
@@ -72,7 +58,7 @@ class ReadQueue(beam.DoFn):
         self,
         element: Any,
         finalizer: Any = beam.DoFn.BundleFinalizerParam,
-        tracker: Any = beam.DoFn.RestrictionParam(Ranges()),
+        tracker: Any = beam.DoFn.RestrictionParam(Positions(1_000_000)),
     ) -> Iterator[int]:
         place = tracker.current_restriction().start
         if not QUEUE:

@@ -1,4 +1,4 @@
-"""State that stays until its window expires."""
+"""State that stays until its window expires, and the number of keys that there are in a state."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -6,6 +6,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.coders import StrUtf8Coder
 from apache_beam.transforms.userstate import BagStateSpec
+from in_process import Checkpoint
+
+from sparkbeam.worker.state.pages import ShardState
+from sparkbeam.worker.state.store import MemoryMap
 
 
 class Remembering(beam.DoFn):
@@ -18,3 +22,14 @@ class Remembering(beam.DoFn):
     ) -> Iterator[None]:
         kept.add(element[1])
         yield from ()
+
+
+def keys(checkpoint: Checkpoint) -> int:
+    """Return the number of keys with state, in all stages and shards."""
+    count = 0
+    for entries in checkpoint.state.values():
+        stored = MemoryMap()
+        stored.entries = dict(entries)
+        shard = ShardState(stored)
+        count += sum(shard.stage(name).size[0] for name in shard._roots)
+    return count

@@ -3,7 +3,6 @@
 import json
 import operator
 import random
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,7 +10,6 @@ import apache_beam as beam
 import pandas as pd
 import pytest
 from apache_beam.metrics import MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import (
     FixedWindows,
@@ -22,15 +20,15 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Duration, Timestamp
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_process import Crashes, Point, Spark, StreamingRunner
+from in_process import Crashes, Measured, Spark, rounds, streaming_pipeline
 from in_process_batch import BatchRunner
-from test_expiry import keys
+from lines import Lines
+from remembering import keys
 
 from sparkbeam import AsOfJoin
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.joins.asof import DIRECTIONS
 from sparkbeam.joins.closest import Closest, MatchCursor
-from sparkbeam.streaming import tick_source
 
 Side = list[tuple[int, int]]
 """Microseconds and values."""
@@ -116,18 +114,14 @@ def joined(p: beam.Pipeline, events: Any, how: How, lateness: int = 0, window: A
 def note(folder: Path) -> Any:
     def write(element: Any, time: Any = beam.DoFn.TimestampParam) -> None:
         key, (left, right) = element
-        with (folder / "out").open("a") as lines:
-            lines.write(json.dumps([key, time.micros // 1000, left, right]) + "\n")
+        Lines(folder / "out").note(json.dumps([key, time.micros // 1000, left, right]))
 
     return "Note" >> beam.Map(write)
 
 
 def noted(folder: Path) -> list[list[Any]]:
-    out = folder / "out"
-    if not out.exists():
-        return []
-    lines = out.read_text().splitlines()
-    out.unlink()
+    lines = Lines(folder / "out").read()
+    (folder / "out").unlink(missing_ok=True)
     return sorted(map(json.loads, lines), key=repr)
 
 
@@ -189,8 +183,7 @@ def in_order_of_arrival(events: list[Event], lateness: int, seed: int) -> Any:
 def run_stream(
     spark: Spark, events: Any, how: How, lateness: int, folder: Path, window: Any = None
 ) -> Any:
-    flags = ["--streaming", f"--checkpoint_location={folder / 'checkpoint'}"]
-    p = beam.Pipeline(StreamingRunner(spark), options=PipelineOptions(flags))
+    p = streaming_pipeline(spark, folder / "checkpoint")
     _ = joined(p, events, how, lateness, window) | note(folder)
     result = p.run()
     result.wait_until_finish()
@@ -204,12 +197,12 @@ def test_batch_gives_what_pandas_gives(how: How, tmp_path: Path) -> None:
 
 
 @pytest.mark.part(5)
+@rounds(3)
 @pytest.mark.parametrize("lateness", [0, 12])
 @pytest.mark.parametrize("how", ALL, ids=str)
 def test_streaming_gives_what_batch_gives_in_whatever_order(
-    how: How, lateness: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    how: How, lateness: int, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 3)
     seed = len(str(how)) + lateness
     events = some_events(seed)
     result = run_stream(
@@ -237,11 +230,9 @@ def test_elements_are_joined_within_their_windows(
 
 
 @pytest.mark.part(2)
+@rounds(3)
 @pytest.mark.parametrize("direction", DIRECTIONS)
-def test_a_crash_after_each_step_changes_nothing(
-    direction: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 3)
+def test_a_crash_after_each_step_changes_nothing(direction: str, tmp_path: Path) -> None:
     how, events = (direction, 5, True), some_events(11, 20)
     spark = Spark(crashes := Crashes())
     crashes.until_it_ends(
@@ -270,8 +261,7 @@ def test_matches_come_out_as_the_watermark_makes_them_final(tmp_path: Path) -> N
     batches = [
         ([Event("a", not number % 2, 10 * number, number)], 10 * number) for number in range(20)
     ]
-    flags = ["--streaming", f"--checkpoint_location={tmp_path / 'checkpoint'}"]
-    p = beam.Pipeline(StreamingRunner(), options=PipelineOptions(flags))
+    p = streaming_pipeline(None, tmp_path / "checkpoint")
     counts = (
         joined(p, stream(batches), ("nearest", None, True))
         | "Behind" >> beam.WindowInto(FixedWindows(0.04))
@@ -282,36 +272,26 @@ def test_matches_come_out_as_the_watermark_makes_them_final(tmp_path: Path) -> N
     assert [row[2] for row in noted(tmp_path)] == [2] * 5
 
 
+@rounds(2)
 @pytest.mark.parametrize("how", [("backward", None, True), ("forward", 5, True)], ids=str)
-def test_state_is_collected_as_the_watermark_passes(
-    how: How, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
-    sizes: list[int] = []
-
-    def look(point: Point) -> None:
-        if point[1] == "committed":
-            (checkpoint,) = spark.checkpoints.values()
-            sizes.append(sum(len(v) for state in checkpoint.state.values() for v in state.values()))
-
-    spark = Spark(look)
+def test_state_is_collected_as_the_watermark_passes(how: How, tmp_path: Path) -> None:
+    spark = Measured(lambda checkpoint: checkpoint.size)
     batches = [
         ([Event("a", n == 5, 100 * number + n, n) for n in range(50)], 100 * number)
         for number in range(30)
     ]
     run_stream(spark, stream(batches), how, 0, tmp_path)
-    assert len(sizes) > 10
-    assert max(sizes[5:]) < 1.2 * max(sizes[:5])
+    assert len(spark.found) > 10
+    assert max(spark.found[5:]) < 1.2 * max(spark.found[:5])
     assert len(noted(tmp_path)) == 30
 
 
-def test_with_a_tolerance_keys_go_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
-    found: list[int] = []
-    spark = Spark(lambda point: found.append(keys(spark)) if point[1] == "committed" else None)
+@rounds(2)
+def test_with_a_tolerance_keys_go_too(tmp_path: Path) -> None:
+    spark = Measured(keys)
     batches = [([Event(f"key {n}", False, 100 * n, n)], 100 * n) for n in range(30)]
     run_stream(spark, stream(batches), ("backward", 20, True), 0, tmp_path)
-    assert max(found) <= 3
+    assert max(spark.found) <= 3
 
 
 class Trade(NamedTuple):
@@ -348,7 +328,3 @@ def test_times_are_compared_to_the_microsecond(tmp_path: Path) -> None:
     _ = (left, right) | AsOfJoin() | note(tmp_path)
     p.run().wait_until_finish()
     assert [row[2:] for row in noted(tmp_path)] == [[1500, 1499]]
-
-
-def sides(p: beam.Pipeline, *values: Any) -> Iterator[beam.PCollection]:
-    return (p | f"{number}" >> beam.Create([value]) for number, value in enumerate(values))

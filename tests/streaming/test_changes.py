@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import golden
 import pytest
 from apache_beam.coders import BytesCoder, VarIntCoder
 from apache_beam.metrics.metric import Metrics, MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
@@ -21,14 +21,16 @@ from apache_beam.transforms.userstate import (
     on_timer,
 )
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
-from in_process import Crash, Point, Spark, StreamingRunner
-from one_position import OnePosition
+from in_process import Crash, Point, Spark, rounds, streaming_pipeline
+from lines import Lines
+from positions import Positions
 
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.observe.figures.progress import StageProgress
 from sparkbeam.observe.page.watch import CheckpointView
-from sparkbeam.streaming import tick_source
+from sparkbeam.plan.fingerprint import STATE_FORMAT
 from sparkbeam.streaming.status import status
+from sparkbeam.upstream.spark import has_row_state
 
 Build = Callable[[beam.PCollection], beam.PCollection]
 """Numbers to texts."""
@@ -47,6 +49,7 @@ class Program:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self._out = Lines(folder / "out")
         self._spark = Spark(self._reach)
         self._crashes_at = [NUMBERS // 2]
 
@@ -63,37 +66,24 @@ class Program:
             with pytest.raises(PipelineFailed, match="Halfway"):
                 self.start(build)
         self.start(last)
-        return sorted(self._out.read_text().splitlines()) if self._out.exists() else []
-
-    @property
-    def _out(self) -> Path:
-        return self._folder / "out"
+        return sorted(self._out.read())
 
     def start(self, build: Build) -> None:
-        out = self._out
-
-        def note(text: Any) -> None:
-            with out.open("a") as lines:
-                lines.write(f"{text}\n")
-
         events = TestStream(coder=VarIntCoder())
         for number in range(NUMBERS):
             events = events.add_elements([TimestampedValue(number, number)])
             events = events.advance_watermark_to(number)
         events = events.advance_watermark_to_infinity()
-        flags = ["--streaming", f"--checkpoint_location={self._folder}"]
-        pipeline = beam.Pipeline(
-            runner=StreamingRunner(self._spark), options=PipelineOptions(flags)
-        )
-        _ = build(pipeline | "Events" >> events) | "Note" >> beam.Map(note)
+        pipeline = streaming_pipeline(self._spark, self._folder)
+        _ = build(pipeline | "Events" >> events) | "Note" >> beam.Map(self._out.note)
         self.result = pipeline.run()
         self.result.wait_until_finish()
 
 
 @pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Program:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
-    return Program(tmp_path)
+def program(tmp_path: Path) -> Iterator[Program]:
+    with rounds(2):
+        yield Program(tmp_path)
 
 
 def summed(label: str, do: Callable[[int], tuple[str, int]]) -> Build:
@@ -288,7 +278,7 @@ class Read(beam.DoFn):
 
     @beam.DoFn.unbounded_per_element()
     def process(
-        self, number: Any, tracker: Any = beam.DoFn.RestrictionParam(OnePosition())
+        self, number: Any, tracker: Any = beam.DoFn.RestrictionParam(Positions(1))
     ) -> Iterator[Any]:
         if tracker.try_claim(0):
             yield number
@@ -389,3 +379,19 @@ def test_a_counter_of_a_step_that_is_gone_stays(program: Program) -> None:
     program.run(lambda numbers: edited()(numbers | "Look" >> beam.Filter(count)), edited())
     (counter,) = program.result.metrics().query(MetricsFilter().with_name("counted"))["counters"]
     assert (counter.key.step, counter.committed) == ("Look", 2)
+
+
+# A checkpoint that was written before, of the state format that stands.
+
+
+@rounds(golden.ROUNDS)
+@pytest.mark.skipif(not has_row_state(), reason="the checkpoint has the state of rows")
+def test_the_stored_checkpoint_is_gone_on_from(tmp_path: Path) -> None:
+    found, expected = golden.resume(golden.STORED, tmp_path)
+    assert len(expected) > 20
+    assert found == sorted(expected)
+
+
+def test_it_is_of_the_format_that_is_written() -> None:
+    pipeline = json.loads(golden.STORED.read_text())["files"]["sparkbeam/pipeline.json"]
+    assert json.loads(pipeline)["format"] == STATE_FORMAT

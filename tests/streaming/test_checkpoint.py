@@ -1,6 +1,7 @@
 """The command ``sparkbeam checkpoint``: what a checkpoint holds of a query's course."""
 
 import json
+from collections.abc import Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -8,24 +9,16 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
-from click.testing import CliRunner, Result
-from in_process import Crash, Point, Spark, StreamingRunner
+from click.testing import Result
+from command import command
+from in_process import Crash, Point, Spark, rounds, streaming_pipeline
 
-from sparkbeam.cli.commands import main
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.streaming import tick_source
 
 LAST = 2
 """The number in Spark's logs of the micro-batch in which the program is killed."""
-
-
-@pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Has a micro-batch for each event and watermark."""
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
 
 
 class Program:
@@ -54,8 +47,7 @@ class Program:
         for number in range(5):
             events = events.add_elements([TimestampedValue(number, number)])
             events = events.advance_watermark_to(number)
-        flags = ["--streaming", f"--checkpoint_location={self.folder}"]
-        p = beam.Pipeline(runner=StreamingRunner(self.spark), options=PipelineOptions(flags))
+        p = streaming_pipeline(self.spark, self.folder)
         _ = (
             p
             | "Events" >> events.advance_watermark_to_infinity()
@@ -76,12 +68,14 @@ class Program:
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Program:
-    return Program(tmp_path)
+def program(tmp_path: Path) -> Iterator[Program]:
+    """The program with a micro-batch for each event and watermark."""
+    with rounds(2):
+        yield Program(tmp_path)
 
 
 def asked(folder: Path, *options: str) -> Result:
-    return CliRunner().invoke(main, ["checkpoint", str(folder), *options])
+    return command("checkpoint", folder, *options)
 
 
 def told(folder: Path) -> dict[str, Any]:

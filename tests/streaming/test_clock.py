@@ -8,12 +8,10 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.utils.timestamp import Duration
-from in_process import MachineClock, Spark, StreamingRunner
+from in_process import MachineClock, Spark, streaming_pipeline
+from positions import Positions
 
 from sparkbeam.streaming.clock import Clock
 from sparkbeam.streaming.spark_sources import TickTime
@@ -21,25 +19,12 @@ from sparkbeam.streaming.spark_sources import TickTime
 HOUR = 3600
 
 
-class Numbers(RestrictionProvider):
-    """The numbers below that of the element."""
-
-    def initial_restriction(self, element: int) -> OffsetRange:
-        return OffsetRange(0, element)
-
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, element: int, restriction: OffsetRange) -> int:
-        return int(restriction.size())
-
-
 class Waiting(beam.DoFn):
     """Gives a number, and waits two seconds for the next one."""
 
     @beam.DoFn.unbounded_per_element()
     def process(
-        self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Numbers())
+        self, element: int, tracker: Any = beam.DoFn.RestrictionParam(Positions())
     ) -> Iterator[int]:
         number = tracker.current_restriction().start
         if tracker.try_claim(number):
@@ -56,8 +41,7 @@ def test_a_query_goes_on_when_the_clock_is_set(
 ) -> None:
     MachineClock(monkeypatch, {12: jump, 25: -jump, 35: -5})
     spark = Spark()
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path}"])
-    with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+    with streaming_pipeline(spark, tmp_path) as p:
         numbers = p | beam.Create([12]) | beam.ParDo(Waiting())
         assert_that(numbers, equal_to(list(range(12))))
     (checkpoint,) = spark.checkpoints.values()

@@ -6,19 +6,12 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from in_process import Point, Spark
-from test_output_modes import SCHEMA, console, counts, result, run, stop_at
+from in_process import Crashes, Point, Spark
+from test_output_modes import SCHEMA, console, counts, result, run
 
 from sparkbeam import PipelineFailed
 from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.io import Foreach, ForeachBatch
-from sparkbeam.streaming import tick_source
-
-
-@pytest.fixture(autouse=True)
-def one_event_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each event of a TestStream has a micro-batch of its own."""
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
 
 
 @dataclass(frozen=True)
@@ -64,10 +57,9 @@ class Writer(TakesSinkId):
 
 
 def run_over_a_crash(folder: Path, at: Point, sink: Any) -> None:
-    spark = Spark(stop_at(at))
+    spark = Spark(Crashes(at))
     with pytest.raises(PipelineFailed):
         run(spark, folder, lambda p: counts(p) | sink)
-    spark.crash = lambda point: None
     run(spark, folder, lambda p: counts(p) | sink)
 
 

@@ -3,7 +3,6 @@
 import json
 import sys
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,17 +14,16 @@ from apache_beam.metrics import Metrics
 from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
-from apache_beam.transforms.core import RestrictionProvider
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import CombiningValueStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Duration, Timestamp
-from click.testing import CliRunner
-from in_process import Crash, Crashes, Point, Spark, StreamingRunner
+from command import answer, command
+from in_process import Crashes, Spark, StreamingRunner, streaming_pipeline
+from positions import Positions
 from waiting import until
 
 from sparkbeam import SparkRunner
-from sparkbeam.cli.commands import main
 from sparkbeam.errors import ConfigurationError, PipelineFailed
 from sparkbeam.run.result import SparkPipelineResult
 from sparkbeam.streaming.checkpoint_files import LocalFiles
@@ -42,20 +40,15 @@ class Endless(OffsetRestrictionTracker):
         return self._range.stop != ENDLESS
 
 
-class Ranges(RestrictionProvider):
+class Ranges(Positions):
     """From 0 to the element; an endless one can be truncated to ten more, if it says so."""
 
     def __init__(self, more: int | None = None) -> None:
+        super().__init__()
         self._more = more
-
-    def initial_restriction(self, element: int) -> OffsetRange:
-        return OffsetRange(0, element)
 
     def create_tracker(self, restriction: OffsetRange) -> Endless:
         return Endless(restriction)
-
-    def restriction_size(self, element: int, restriction: OffsetRange) -> int:
-        return int(restriction.size())
 
     def truncate(self, element: int, restriction: OffsetRange) -> OffsetRange | None:
         if self._more is None or restriction.stop != ENDLESS:
@@ -110,11 +103,14 @@ def counted(numbers: beam.PCollection, windows: Any) -> beam.PCollection:
     )
 
 
-def pipeline(runner: SparkRunner, checkpoint: Path | str | None = None) -> beam.Pipeline:
-    flags = ["--streaming"]
-    if checkpoint is not None:
-        flags.append(f"--checkpoint_location={checkpoint}")
-    return beam.Pipeline(runner=runner, options=PipelineOptions(flags))
+def drained(p: beam.Pipeline, least: int) -> SparkPipelineResult:
+    """Run a pipeline, and drain it when it has read more than so many numbers."""
+    result: Any = p.run()
+    until(lambda: counter(result, "read") > least)
+    assert result.drain() == PipelineState.DRAINING
+    assert result.wait_until_finish() == PipelineState.DRAINED
+    assert counter(result, "written") == counter(result, "read") > least
+    return result
 
 
 @pytest.mark.part(2)
@@ -124,35 +120,21 @@ def test_a_drain_lets_all_that_was_read_come_out(
 ) -> None:
     on_spark = where == "on Spark"
     runner = SparkRunner(request.getfixturevalue("spark")) if on_spark else StreamingRunner()
-    p = pipeline(runner)
-    numbers = p | beam.Create([ENDLESS]) | read()
-    counted(numbers, FixedWindows(1000))
-    result: Any = p.run()
-    until(lambda: counter(result, "read") > 20)
-    assert result.drain() == PipelineState.DRAINING
-    assert result.wait_until_finish() == PipelineState.DRAINED
-    assert counter(result, "written") == counter(result, "read") > 20
+    p = beam.Pipeline(runner, options=PipelineOptions(["--streaming"]))
+    counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
+    drained(p, 20)
 
 
 def test_a_drain_truncates_as_the_restriction_provider_says() -> None:
-    p = pipeline(StreamingRunner())
+    p = streaming_pipeline()
     counted(p | beam.Create([ENDLESS]) | read(more=10), FixedWindows(1_000_000))
-    result: Any = p.run()
-    until(lambda: counter(result, "read") > 0)
-    result.drain()
-    result.wait_until_finish()
-    assert counter(result, "written") == counter(result, "read")
-    assert counter(result, "read") % 10 == 0
+    assert counter(drained(p, 0), "read") % 10 == 0
 
 
 def test_a_drain_reads_bounded_restrictions_to_their_end() -> None:
-    p = pipeline(StreamingRunner())
+    p = streaming_pipeline()
     counted(p | beam.Create([ENDLESS, 500]) | read(), FixedWindows(1_000_000))
-    result: Any = p.run()
-    until(lambda: counter(result, "read") > 0)
-    result.drain()
-    result.wait_until_finish()
-    assert counter(result, "written") == counter(result, "read") >= 500
+    assert counter(drained(p, 0), "read") >= 500
 
 
 def test_a_drain_fires_timers() -> None:
@@ -180,44 +162,27 @@ def test_a_drain_fires_timers() -> None:
         def is_later(self) -> None:
             Metrics.counter("drain", "later").inc()
 
-    p = pipeline(StreamingRunner())
-    _ = (
-        p
-        | beam.Create([ENDLESS])
-        | read()
-        | beam.WithKeys(lambda n: n % 3)
-        | beam.ParDo(AtTheEnd())
-    )
-    result: Any = p.run()
-    until(lambda: counter(result, "read") > 20)
-    result.drain()
-    result.wait_until_finish()
-    assert counter(result, "written") == counter(result, "read")
-    assert counter(result, "later") == 3
+    p = streaming_pipeline()
+    numbers = p | beam.Create([ENDLESS]) | read()
+    _ = numbers | beam.WithKeys(lambda n: n % 3) | beam.ParDo(AtTheEnd())
+    assert counter(drained(p, 20), "later") == 3
 
 
 def test_a_restart_goes_on_draining(tmp_path: Path) -> None:
-    drained = CliRunner().invoke(main, ["drain", str(tmp_path)])
-    assert drained.exit_code == 2
-    assert drained.output.endswith(
-        f"Error: There is no checkpoint of a sparkbeam pipeline at {tmp_path}.\n"
+    told = answer(command("drain", tmp_path))
+    assert told[0] == "exit code 2"
+    assert told[-1].endswith(
+        f"Error: There is no checkpoint of a sparkbeam pipeline at {tmp_path}."
     )
-
-    def crash(point: Point) -> None:
-        if point == (2, "sink"):
-            raise Crash
-
-    spark = Spark(crash, repeatable=False)
-    p = pipeline(StreamingRunner(spark), tmp_path)
+    spark = Spark(Crashes((2, "sink")), repeatable=False)
+    p = streaming_pipeline(spark, tmp_path)
     counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
     with pytest.raises(PipelineFailed):
         p.run().wait_until_finish()
-    drained = CliRunner().invoke(main, ["drain", str(tmp_path)])
-    assert (drained.exit_code, drained.output) == (
-        0,
-        "The pipeline ends its sources, now if it is running, else at its next start.\n",
-    )
-    spark.crash = lambda point: None
+    assert answer(command("drain", tmp_path)) == [
+        "exit code 0",
+        "The pipeline ends its sources, now if it is running, else at its next start.",
+    ]
     result: Any = p.run()
     result.wait_until_finish()
     assert counter(result, "written") == counter(result, "read") > 0
@@ -225,42 +190,34 @@ def test_a_restart_goes_on_draining(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=f"{tmp_path} is drained: .*Start with another"):
         p.run().wait_until_finish()
     assert health(tmp_path) == ("drained", 0)
-    drained = CliRunner().invoke(main, ["drain", str(tmp_path)])
-    assert (drained.exit_code, drained.output) == (
-        0,
-        "The pipeline has already ended: there is nothing to drain.\n",
-    )
+    assert answer(command("drain", tmp_path)) == [
+        "exit code 0",
+        "The pipeline has already ended: there is nothing to drain.",
+    ]
 
 
 def health(checkpoint: Path) -> tuple[str, int]:
     """What ``sparkbeam status`` says, and its exit code."""
-    said = CliRunner().invoke(main, ["status", "--json", str(checkpoint)])
+    said = command("status", "--json", checkpoint)
     return json.loads(said.output)["health"], said.exit_code
 
 
 def test_a_pipeline_that_was_to_drain_before_it_ran_again_does_so_at_once(tmp_path: Path) -> None:
-    def crash(point: Point) -> None:
-        if point == (0, "committed"):
-            raise Crash
-
-    spark = Spark(crash, repeatable=False)
-    p = pipeline(StreamingRunner(spark), tmp_path)
+    p = streaming_pipeline(Spark(Crashes((0, "committed")), repeatable=False), tmp_path)
     counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
     with pytest.raises(PipelineFailed):
         p.run().wait_until_finish()
-    CliRunner().invoke(main, ["drain", str(tmp_path)])
+    command("drain", tmp_path)
     assert health(tmp_path) == ("failed", 1)
-    spark.crash = lambda point: None
     p.run().wait_until_finish()
     assert health(tmp_path) == ("drained", 0)
 
 
 def test_a_drain_that_crashed_before_its_end_goes_on_and_ends(tmp_path: Path) -> None:
     crashes = Crashes()
-    spark = Spark(crashes, repeatable=False)
-    p = pipeline(StreamingRunner(spark), tmp_path)
+    p = streaming_pipeline(Spark(crashes, repeatable=False), tmp_path)
     counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
-    CliRunner().invoke(main, ["drain", str(tmp_path)])
+    command("drain", tmp_path)
     FeedbackFiles(LocalFiles(str(tmp_path))).ask_to_drain()
 
     def is_drained() -> bool:
@@ -279,35 +236,31 @@ def test_a_drain_that_crashed_before_its_end_goes_on_and_ends(tmp_path: Path) ->
 def test_a_stream_that_ended_by_itself_ends_at_once_when_it_is_started_again(
     tmp_path: Path,
 ) -> None:
-    p = pipeline(StreamingRunner(Spark()), tmp_path)
+    p = streaming_pipeline(None, tmp_path)
     counted(p | beam.Create([3]), FixedWindows(10))
     for _ in range(2):
         assert p.run().wait_until_finish() == PipelineState.DONE
         assert health(tmp_path) == ("finished", 0)
         # There is nothing left to drain, so nothing is noted that would stop the next start.
-        CliRunner().invoke(main, ["drain", str(tmp_path)])
+        command("drain", tmp_path)
 
 
 def test_a_cancelled_pipeline_goes_on_whatever_was_drained_beside_it(tmp_path: Path) -> None:
-    p = pipeline(StreamingRunner(Spark(repeatable=False)), tmp_path)
+    p = streaming_pipeline(Spark(repeatable=False), tmp_path)
     counted(p | beam.Create([ENDLESS]) | read(), FixedWindows(1000))
     for _ in range(2):
         result: Any = p.run()
-        until(partial(has_read, result))
+        until(lambda result=result: counter(result, "read") > 20)  # type: ignore[misc]
         result.cancel()
         assert result.wait_until_finish() == PipelineState.CANCELLED
         assert health(tmp_path)[0] == "stopped"
-
-
-def has_read(result: SparkPipelineResult) -> bool:
-    return counter(result, "read") > 20
 
 
 @pytest.mark.parametrize("last", [7, 141, 142, 160])
 def test_a_drained_checkpoint_is_known_whatever_spark_noted_after_the_end(
     last: int, tmp_path: Path
 ) -> None:
-    p = pipeline(StreamingRunner(Spark()), tmp_path)
+    p = streaming_pipeline(None, tmp_path)
     counted(p | beam.Create([3]), FixedWindows(10))
     p.run().wait_until_finish()
     FeedbackFiles(LocalFiles(str(tmp_path))).ask_to_drain()
@@ -324,11 +277,11 @@ def test_a_checkpoint_is_in_the_folder_that_its_relative_path_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    p = pipeline(StreamingRunner(), Path("mine"))
+    p = streaming_pipeline(None, "mine")
     counted(p | beam.Create([3]), FixedWindows(10))
     p.run().wait_until_finish()
     assert (tmp_path / "mine" / "sparkbeam" / "pipeline.json").exists()
-    assert CliRunner().invoke(main, ["drain", "mine"]).exit_code == 0
+    assert command("drain", "mine").exit_code == 0
 
 
 @pytest.mark.parametrize("location", ["foo://bucket/mine", "a file"])
@@ -337,11 +290,11 @@ def test_a_checkpoint_location_that_cannot_be_read_is_named(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a file").touch()
-    drained = CliRunner().invoke(main, ["drain", location])
-    assert drained.exit_code == 2
-    assert "Error: The checkpoint location" in drained.output
-    assert f"{location} cannot be read" in drained.output
-    p = pipeline(StreamingRunner(), location)
+    told = command("drain", location)
+    assert told.exit_code == 2
+    assert "Error: The checkpoint location" in told.output
+    assert f"{location} cannot be read" in told.output
+    p = streaming_pipeline(None, location)
     _ = p | beam.Create([1])
     with pytest.raises(ConfigurationError, match=f"{location} cannot be read"):
         p.run().wait_until_finish()

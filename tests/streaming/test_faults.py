@@ -9,14 +9,12 @@ from pathlib import Path
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
-from in_process import Crash, FailingWrites, Point, Spark, StreamingRunner
+from in_process import Crash, FailingWrites, Point, Spark, rounds, streaming_pipeline
 from numbers_sink import write_numbers, written
 
 from sparkbeam.errors import CheckpointFailed, PipelineFailed
-from sparkbeam.streaming import tick_source
 from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 
@@ -26,19 +24,14 @@ pytestmark = pytest.mark.usefixtures("by_value")
 NUMBERS = list(range(24))
 
 
-@pytest.fixture(autouse=True)
-def short_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 4)
-
-
+@rounds(4)
 def run(spark: Spark, folder: Path) -> None:
     """Batches numbers, and writes each micro-batch into a file that it then has."""
     events = TestStream(coder=VarIntCoder())
     for second in range(6):
         some = [TimestampedValue(number, second) for number in NUMBERS[second::6]]
         events = events.add_elements(some).advance_watermark_to(second)
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={folder / 'checkpoint'}"])
-    with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+    with streaming_pipeline(spark, folder / "checkpoint") as p:
         _ = (
             p
             | events.advance_watermark_to_infinity()

@@ -7,9 +7,8 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
-from in_process import Crash, Crashes, Point, Spark, StreamingRunner
+from in_process import Crashes, Point, Spark, streaming_pipeline
 from numbers_sink import write_numbers, written
 from queueing import QUEUE, ReadQueue
 
@@ -30,8 +29,7 @@ def run(spark: Spark, folder: Path) -> None:
     """Reads the queue into a file for each micro-batch that has numbers."""
     checkpoint = str(folder / "checkpoint")
     QUEUE.committed = lambda: spark.checkpoints[checkpoint].commits
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}"])
-    with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+    with streaming_pipeline(spark, checkpoint) as p:
         _ = (
             p
             | beam.Create(["queue"], reshuffle=False)
@@ -50,24 +48,16 @@ def test_a_queue_is_read_once_and_is_empty_then(tmp_path: Path) -> None:
 
 def test_nothing_of_a_queue_is_lost_wherever_the_query_ends(tmp_path: Path) -> None:
     QUEUE.fill(MESSAGES)
-    crashes: set[Point] = set()
+    crashes = Crashes()
 
     def crash(point: Point) -> None:
-        if point[0] < CRASHING and point not in crashes:
-            crashes.add(point)
+        if point[0] < CRASHING and point not in crashes.points:
             QUEUE.time_out()
-            raise Crash(str(point))
+            crashes(point)
 
     spark = Spark(crash, repeatable=False)
-    while True:
-        before = len(crashes)
-        try:
-            run(spark, tmp_path)
-        except PipelineFailed:
-            assert len(crashes) == before + 1
-        else:
-            break
-    assert len(crashes) > 10
+    crashes.until_it_ends(lambda: run(spark, tmp_path))
+    assert len(crashes.points) > 10
     assert set(written(tmp_path)) == set(range(MESSAGES))
     assert (len(QUEUE), QUEUE.early) == (0, 0)
 
@@ -87,8 +77,7 @@ def test_a_finalizer_of_the_last_micro_batch_runs_and_one_of_a_failed_does_not(
     spark = Spark(Crashes((0, "sink")))
 
     def run_once() -> None:
-        options = PipelineOptions(["--streaming", f"--checkpoint_location={tmp_path / 'c'}"])
-        with beam.Pipeline(runner=StreamingRunner(spark), options=options) as p:
+        with streaming_pipeline(spark, tmp_path / "c") as p:
             events = TestStream(coder=VarIntCoder()).add_elements([1, 2])
             _ = p | events.advance_watermark_to_infinity() | beam.ParDo(Noting())
 

@@ -7,7 +7,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.metrics import MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.pvalue import AsDict, AsIter, AsList, AsMultiMap, AsSingleton
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
@@ -30,9 +29,16 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 from apache_beam.utils.timestamp import Timestamp
-from in_process import Checkpoint, Crashes, LeapingClock, Spark, StreamingRunner
+from in_process import (
+    Crashes,
+    LeapingClock,
+    Measured,
+    Spark,
+    rounds,
+    streaming_pipeline,
+)
+from lines import Lines
 
-from sparkbeam.streaming import tick_source
 from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS
 from sparkbeam.worker.streaming import stored_views
 
@@ -96,11 +102,8 @@ def shown(content: Any) -> Any:
 
 
 def pipeline(spark: Spark | None = None, folder: Path | None = None) -> beam.Pipeline:
-    flags = ["--streaming", "--allow_unsafe_triggers", "--shards=2"]
-    if folder is not None:
-        flags.append(f"--checkpoint_location={folder}")
-    runner = StreamingRunner(spark or Spark(attempts=2))
-    return beam.Pipeline(runner=runner, options=PipelineOptions(flags))
+    flags = "--allow_unsafe_triggers", "--shards=2"
+    return streaming_pipeline(spark or Spark(attempts=2), folder, *flags)
 
 
 def apply(
@@ -545,11 +548,9 @@ def changing() -> list[Step]:
 
 
 @pytest.mark.part(2)
+@rounds(9)
 @pytest.mark.parametrize("lookup", LOOKUPS)
-def test_crashes_and_the_order_of_blocks_change_nothing(
-    lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 9)
+def test_crashes_and_the_order_of_blocks_change_nothing(lookup: str, tmp_path: Path) -> None:
     made, view = LOOKUPS[lookup]
     if view is AsSingleton:
         steps = [(k, w[:1] if k == "side" else w, t) for k, w, t in changing()]
@@ -557,18 +558,15 @@ def test_crashes_and_the_order_of_blocks_change_nothing(
         steps = changing()
 
     def running(spark: Spark, folder: Path) -> Callable[[], list[str]]:
-        def note(seen: Any, folder: str = str(folder)) -> None:
-            with Path(folder, "seen").open("a") as lines:
-                lines.write(f"{seen}\n")
-
         def run() -> list[str]:
             p.run().wait_until_finish()
-            return sorted(set((folder / "seen").read_text().splitlines()))
+            return sorted(set(lines.read()))
 
         folder.mkdir()
+        lines = Lines(folder / "seen")
         p = pipeline(spark, folder)
         window = FixedWindows(4) if lookup in ("late", "default") else None
-        _ = apply(p, steps, made, view, window) | beam.Map(note)
+        _ = apply(p, steps, made, view, window) | beam.Map(lines.note)
         return run
 
     whole = running(Spark(attempts=3), tmp_path / "whole")()
@@ -577,28 +575,14 @@ def test_crashes_and_the_order_of_blocks_change_nothing(
     assert len(crashes.points) > 10
 
 
-def state_of(checkpoint: Checkpoint) -> int:
-    return sum(
-        len(key) + len(value)
-        for entries in checkpoint.state.values()
-        for key, value in entries.items()
-    )
-
-
 def sizes(
     steps: list[Step], made: Any, view: Any, folder: Path, main_window: Any = None
 ) -> list[int]:
     """How many bytes the state has after each micro-batch."""
-    found = []
-
-    def look(point: tuple[int, str]) -> None:
-        if point[1] == "committed":
-            found.append(state_of(spark.checkpoints[str(folder)]))
-
-    spark = Spark(look)
+    spark = Measured(lambda checkpoint: checkpoint.size)
     with pipeline(spark, folder) as p:
         _ = apply(p, steps, made, view, main_window) | beam.Map(lambda seen: None)
-    return found
+    return spark.found
 
 
 TABLE = "x" * 500
@@ -621,11 +605,9 @@ def per_key_latest() -> beam.PTransform:
     return windows(EACH, DISCARDING) | beam.combiners.Latest.PerKey()
 
 
+@rounds(25)
 @pytest.mark.parametrize("lookup", GROWING)
-def test_what_is_replaced_leaves_the_state(
-    lookup: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 25)
+def test_what_is_replaced_leaves_the_state(lookup: str, tmp_path: Path) -> None:
     firings = 300
     steps = [side(f"{n:04}{TABLE}", at=n) for n in range(firings)]
     found = sizes([*steps, main("x", 1)], *GROWING[lookup], tmp_path)
@@ -633,12 +615,12 @@ def test_what_is_replaced_leaves_the_state(
     assert max(found[5:-1]) < 1.5 * found[4] < firings * len(TABLE) / 5
 
 
+@rounds(40)
 @pytest.mark.parametrize("trigger", [DefaultTrigger(), LATE], ids=["default", "late"])
 @pytest.mark.parametrize("view", [AsSingleton, AsMultiMap], ids=["singleton", "multimap"])
 def test_windows_that_have_expired_leave_the_state(
-    trigger: TriggerFn, view: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    trigger: TriggerFn, view: Any, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 40)
     steps: list[Step] = []
     for n in range(80):
         steps += [side(("k", f"{n:04}{TABLE}"), at=10 * n), to("side", 10 * n + 10)]
@@ -711,10 +693,8 @@ def test_a_table_that_is_read_periodically(pattern: str, monkeypatch: pytest.Mon
         assert seen == sorted(seen)
         assert len(set(seen)) > 2, seen
 
-    with beam.Pipeline(
-        runner=StreamingRunner(Spark(repeatable=False)),
-        options=PipelineOptions(["--streaming", "--allow_unsafe_triggers"]),
-    ) as p:
+    spark = Spark(repeatable=False)
+    with streaming_pipeline(spark, None, "--allow_unsafe_triggers") as p:
         impulses = p | "table" >> PeriodicImpulse(start, start + 10, fire_interval=2)
         table = PATTERNS[pattern](impulses)
         asked = (
@@ -734,9 +714,7 @@ def test_a_table_of_each_window_that_is_read_periodically(monkeypatch: pytest.Mo
         offset = int((Timestamp.of(at).micros - start.micros) // 1_000_000)
         return offset, [int((read - start.micros) // 1_000_000) for read in table]
 
-    with beam.Pipeline(
-        runner=StreamingRunner(Spark(repeatable=False)), options=PipelineOptions(["--streaming"])
-    ) as p:
+    with streaming_pipeline(Spark(repeatable=False)) as p:
         table = (
             p
             | "table" >> PeriodicImpulse(start, start + 8, 2, apply_windowing=True)

@@ -18,7 +18,6 @@ from apache_beam.coders import (
     TupleCoder,
     VarIntCoder,
 )
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.userstate import (
     BagStateSpec,
@@ -30,10 +29,9 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
-from click.testing import CliRunner
-from in_process import Checkpoint, Crash, Point, Spark, StreamingRunner
+from command import command
+from in_process import Checkpoint, Crashes, Spark, rounds, streaming_pipeline
 
-from sparkbeam.cli.commands import main
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFailed
 from sparkbeam.explain.explanation import plan_of
 from sparkbeam.inspection import state_reader
@@ -41,7 +39,6 @@ from sparkbeam.inspection.stage_coders import parsed
 from sparkbeam.inspection.stage_state import StoredState, read_state
 from sparkbeam.inspection.state_reader import ROOT, Entries
 from sparkbeam.state import MapStateSpec, MultimapStateSpec
-from sparkbeam.streaming import tick_source
 
 
 class StandIn:
@@ -62,6 +59,7 @@ class StandIn:
 
 WORDS = ["to", "be", "or", "not", "to", "be", "that", "is", "the", "question", "to"] * 3
 MARK = 14
+HALFWAY = (0, "committed")
 
 
 def counting(folder: Path, spark: Spark) -> None:
@@ -69,29 +67,23 @@ def counting(folder: Path, spark: Spark) -> None:
     events = TestStream(coder=StrUtf8Coder()).add_elements(
         [TimestampedValue(word, at) for at, word in enumerate(WORDS)]
     )
-    flags = ["--streaming", f"--checkpoint_location={folder}", "--shards=2"]
-    p = beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
+    p = streaming_pipeline(spark, folder, "--shards=2")
     _ = (
         p
         | "Events" >> events.advance_watermark_to(MARK).advance_watermark_to_infinity()
         | "Windows" >> beam.WindowInto(FixedWindows(10))
         | "Count" >> beam.combiners.Count.PerElement()
     )
-    with pytest.raises(PipelineFailed, match="Halfway"):
+    with pytest.raises(PipelineFailed, match="committed"):
         p.run().wait_until_finish()
 
 
 @pytest.fixture
-def counted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StoredState:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
-    spark = Spark(halfway)
-    counting(tmp_path, spark)
+def counted(tmp_path: Path) -> StoredState:
+    spark = Spark(Crashes(HALFWAY))
+    with rounds(2):
+        counting(tmp_path, spark)
     return read_state(str(tmp_path), StandIn(spark.checkpoints[str(tmp_path)]))
-
-
-def halfway(point: Point) -> None:
-    if point == (0, "committed"):
-        raise Crash("Halfway.")
 
 
 def contents(state: StoredState, step: str, key: str | None = None) -> list[dict[str, Any]]:
@@ -222,11 +214,10 @@ def remembering(folder: Path, coder: beam.coders.Coder, make: Callable[[], Any])
 
 
 def kept_by(folder: Path, spec: StateSpec, put: Callable[[Any], Any]) -> Run:
-    spark = Spark(halfway)
-    flags = ["--streaming", f"--checkpoint_location={folder}", "--shards=2"]
-    p = beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
+    spark = Spark(Crashes(HALFWAY))
+    p = streaming_pipeline(spark, folder, "--shards=2")
     keeping(p, spec, put)
-    with pytest.raises(PipelineFailed, match="Halfway"):
+    with pytest.raises(PipelineFailed, match="committed"):
         p.run().wait_until_finish()
     return Run(p, StandIn(spark.checkpoints[str(folder)]))
 
@@ -385,14 +376,7 @@ def test_the_command_takes_coders_of_the_program(
 import sys
 import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.userstate import (
-    BagStateSpec,
-    CombiningValueStateSpec,
-    OrderedListStateSpec,
-    ReadModifyWriteStateSpec,
-    SetStateSpec,
-    StateSpec,
-)
+from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from test_kept_state import PointCoder, keeping
 print("a word of the program")
 with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as p:
@@ -400,7 +384,7 @@ with beam.Pipeline(options=PipelineOptions(sys.argv[1:])) as p:
 """
     )
     asked = ["state", str(tmp_path / "checkpoint"), "--step", "Keep", "--json"]
-    result = CliRunner().invoke(main, [*asked, "--program", str(program), "--", "--streaming"])
+    result = command(*asked, "--program", program, "--", "--streaming")
     assert result.exit_code == 0, result.output
     assert json.loads(result.output)["values"] == [[3, 4]]
 
@@ -410,18 +394,18 @@ def test_the_command_prints_lines_and_json(
 ) -> None:
     monkeypatch.setattr(state_reader, "SparkStore", lambda *_: counted.store)
     asked = ["state", counted.location, "--step", "Count", "--key", "question"]
-    result = CliRunner().invoke(main, asked)
+    result = command(*asked)
     assert result.exit_code == 0
     first, *windows = result.output.splitlines()
     assert first == "'question'"
     assert windows[0].startswith("  window 1970-01-01T00:00:20Z to 1970-01-01T00:00:30Z: 1; ")
-    result = CliRunner().invoke(main, [*asked, "--json"])
+    result = command(*asked, "--json")
     parsed = [json.loads(line) for line in result.output.splitlines()]
     assert parsed == contents(counted, "Count", "question")
 
 
 def test_before_the_first_commit_there_is_no_state(counted: StoredState) -> None:
-    result = CliRunner().invoke(main, ["state", counted.location, "--step", "Count"])
+    result = command("state", counted.location, "--step", "Count")
     assert result.exit_code == 1
     assert "yet: no micro-batch is committed." in " ".join(result.output.split())
 
@@ -438,6 +422,6 @@ def test_before_the_first_commit_there_is_no_state(counted: StoredState) -> None
 def test_the_command_refuses_what_is_wrong(
     tmp_path: Path, arguments: list[str], message: str
 ) -> None:
-    result = CliRunner().invoke(main, ["state", str(tmp_path), *arguments])
+    result = command("state", tmp_path, *arguments)
     assert result.exit_code == 2
     assert message in " ".join(result.output.split())

@@ -7,21 +7,20 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import coders
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
-from in_process import Crashes, Spark, StreamingRunner
+from in_process import Crashes, Measured, Spark, rounds, streaming_pipeline
 from in_process_batch import BatchRunner
+from lines import Lines
+from remembering import keys
 from test_changes import Program, program  # noqa: F401
-from test_expiry import keys
 
 from sparkbeam.coders import OrderedIntCoder, OrderedTimestampCoder
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
-from sparkbeam.streaming import tick_source
 
 SYMBOLS = ("a", "b", "c")
 TICKS = 6
@@ -110,26 +109,15 @@ def stream() -> Any:
 
 
 def run(pipeline: beam.Pipeline, folder: Path, source: Any) -> list[Any]:
-    out = folder / "out"
-
-    def note(found: Any) -> None:
-        with out.open("a") as lines:
-            lines.write(f"{found}\n")
-
-    _ = pipeline | source | beam.ParDo(LastQuotes()) | "Note" >> beam.Map(note)
+    lines = Lines(folder / "out")
+    _ = pipeline | source | beam.ParDo(LastQuotes()) | "Note" >> beam.Map(lines.note)
     pipeline.run().wait_until_finish()
     # A line is written once for each attempt.
-    return sorted({eval(line) for line in out.read_text().splitlines()})
+    return sorted({eval(line) for line in lines.read()})
 
 
 def streaming(spark: Spark, folder: Path) -> beam.Pipeline:
-    flags = ["--streaming", f"--checkpoint_location={folder / 'checkpoint'}"]
-    return beam.Pipeline(StreamingRunner(spark), options=PipelineOptions(flags))
-
-
-@pytest.fixture
-def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 3)
+    return streaming_pipeline(spark, folder / "checkpoint")
 
 
 def test_in_batch(tmp_path: Path) -> None:
@@ -137,24 +125,17 @@ def test_in_batch(tmp_path: Path) -> None:
     assert found == expected()
 
 
-@pytest.mark.usefixtures("small")
-def test_in_streaming(tmp_path: Path) -> None:
-    spark = Spark(attempts=2)
-    assert run(streaming(spark, tmp_path), tmp_path, stream()) == expected()
-
-
-@pytest.mark.usefixtures("small")
+@rounds(3)
 def test_a_crash_after_each_step_changes_nothing(tmp_path: Path) -> None:
-    spark = Spark(crashes := Crashes())
+    spark = Spark(crashes := Crashes(), attempts=2)
     found = crashes.until_it_ends(lambda: run(streaming(spark, tmp_path), tmp_path, stream()))
     assert found == expected()
     assert len(crashes.points) > 20
 
 
-@pytest.mark.usefixtures("small")
+@rounds(3)
 def test_windows_that_have_expired_leave_nothing(tmp_path: Path) -> None:
-    found: list[int] = []
-    spark = Spark(lambda point: found.append(keys(spark)) if point[1] == "committed" else None)
+    spark = Measured(keys)
     p = streaming(spark, tmp_path)
     events = TestStream()
     for number in range(40):
@@ -182,7 +163,7 @@ def test_windows_that_have_expired_leave_nothing(tmp_path: Path) -> None:
     pairs = p | events | beam.Map(lambda n: (n, n)) | beam.WindowInto(FixedWindows(10))
     _ = pairs | beam.ParDo(Keep())
     p.run().wait_until_finish()
-    assert 0 < max(found) <= 5
+    assert 0 < max(spark.found) <= 5
     (checkpoint,) = spark.checkpoints.values()
     assert checkpoint.entries < 20
 

@@ -36,11 +36,10 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
-from in_process import Checkpoint, Crashes, Point, Spark, StreamingRunner
-from remembering import Remembering
+from in_process import Crashes, Measured, Spark, StreamingRunner, rounds, streaming_pipeline
+from remembering import Remembering, keys
 
 from sparkbeam import SparkRunner
-from sparkbeam.streaming import tick_source
 
 # Some ask for the session as they run.
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("by_value")]
@@ -58,11 +57,8 @@ def anywhere(request: pytest.FixtureRequest) -> SparkRunner:
     return SparkRunner(request.getfixturevalue("spark"))
 
 
-def pipeline(runner: SparkRunner | None = None, checkpoint: Path | None = None) -> beam.Pipeline:
-    flags = ["--streaming"]
-    if checkpoint is not None:
-        flags.append(f"--checkpoint_location={checkpoint}")
-    return beam.Pipeline(runner=runner or StreamingRunner(), options=PipelineOptions(flags))
+def pipeline(runner: SparkRunner | None = None) -> beam.Pipeline:
+    return beam.Pipeline(runner or StreamingRunner(), options=PipelineOptions(["--streaming"]))
 
 
 def at(*stamps: int) -> list[TimestampedValue]:
@@ -128,33 +124,6 @@ def test_aggregations_in_a_chain_agree_in_each_window(anywhere: SparkRunner) -> 
         assert_that(whole, equal_to([(None, [6]), (None, [22]), (None, [38])]), label="whole")
 
 
-def test_each_grouping_drops_what_is_too_late_for_it() -> None:
-    events = (
-        TestStream(coder=VarIntCoder())
-        .add_elements(at(1))
-        .advance_watermark_to(13)
-        .add_elements(at(2))
-        .advance_watermark_to_infinity()
-    )
-    with pipeline() as p:
-        late = p | events
-        for lateness, expected in ((0, [[1]]), (5, [[1], [2]])):
-            counted = (
-                late
-                | f"windows {lateness}"
-                >> beam.WindowInto(
-                    FixedWindows(10),
-                    trigger=AfterWatermark(late=AfterCount(1)),
-                    accumulation_mode=AccumulationMode.DISCARDING,
-                    allowed_lateness=lateness,
-                )
-                | f"keys {lateness}" >> beam.WithKeys("k")
-                | f"group {lateness}" >> beam.GroupByKey()
-                | f"values {lateness}" >> beam.Values()
-            )
-            assert_that(counted, equal_to(expected), label=f"late by {lateness}")
-
-
 def test_a_slow_branch_does_not_hold_another_back() -> None:
     """An element that waits for a side input holds its own branch, not the other."""
     events = (
@@ -208,13 +177,7 @@ def state_after_expiry(keys: int, folder: Path) -> list[int]:
     The first ends with the windows open, the second when they have expired, and the
     pipeline goes on.
     """
-    sizes = []
-
-    def look(point: Point) -> None:
-        if point[1] == "committed":
-            sizes.append(size(spark.checkpoints[str(folder)]))
-
-    spark = Spark(look)
+    spark = Measured(lambda checkpoint: checkpoint.size)
     events = TestStream(coder=StrUtf8Coder())
     for number in range(0, keys, 100):
         some = [f"element {n}" for n in range(number, min(number + 100, keys))]
@@ -223,7 +186,7 @@ def state_after_expiry(keys: int, folder: Path) -> list[int]:
     events = events.advance_watermark_to(30)
     for _ in range(10):
         events = events.advance_processing_time(1)
-    with pipeline(StreamingRunner(spark), folder) as p:
+    with streaming_pipeline(spark, folder) as p:
         keyed = (
             p
             | events.advance_watermark_to_infinity()
@@ -232,24 +195,14 @@ def state_after_expiry(keys: int, folder: Path) -> list[int]:
         )
         keyed | beam.GroupByKey()
         keyed | beam.ParDo(Remembering())
-    return sizes
+    return spark.found
 
 
-def size(checkpoint: Checkpoint) -> int:
-    return sum(
-        len(key) + len(value)
-        for entries in checkpoint.state.values()
-        for key, value in entries.items()
-    )
-
-
-def test_nothing_is_left_of_expired_windows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 2)
-    few = state_after_expiry(1, tmp_path / "few")
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 11)
-    many = state_after_expiry(1000, tmp_path / "many")
+def test_nothing_is_left_of_expired_windows(tmp_path: Path) -> None:
+    with rounds(2):
+        few = state_after_expiry(1, tmp_path / "few")
+    with rounds(11):
+        many = state_after_expiry(1000, tmp_path / "many")
     assert max(many) > 50 * 1000
     # What is left are the directories of the pages, which are as small as with one key.
     assert many[-2] < few[-2] + 100
@@ -282,26 +235,31 @@ def test_the_end_of_a_window_and_the_lateness_is_too_late(trigger: Any, lateness
         keyed = p | events | windows | beam.WithKeys("k")
         grouped = keyed | beam.GroupByKey()
         assert_that(grouped, equal_to([("k", [1]), ("k", [11 + lateness])]), label="grouped")
+        summed = keyed | beam.CombinePerKey(sum)
+        assert_that(summed, equal_to([("k", 1), ("k", 11 + lateness)]), label="summed")
         numbered = keyed | beam.ParDo(Numbering())
         assert_that(numbered, equal_to(["1 ", f"{11 + lateness} "]), label="numbered")
-    assert late_elements(p) == 2
+    assert late_elements(p) == 3
 
 
-def test_an_element_may_be_late_for_one_of_its_windows() -> None:
-    events = (
-        TestStream(coder=VarIntCoder())
-        .advance_watermark_to(10)
-        .add_elements(at(7))
-        .advance_watermark_to_infinity()
-    )
-    with pipeline() as p:
-        keyed = p | events | beam.WindowInto(SlidingWindows(10, 5)) | beam.WithKeys("k")
-        assert_that(
-            keyed | beam.ParDo(Numbering()),
-            equal_to([TestWindowedValue("7 ", Timestamp(7), [IntervalWindow(5, 15)])]),
-            reify_windows=True,
-        )
-    assert late_elements(p) == 1
+USERS = 50
+
+
+@pytest.mark.part(5)
+@rounds(2)
+@pytest.mark.parametrize("window", [FixedWindows(10), SlidingWindows(10, 5), Sessions(10)])
+@pytest.mark.parametrize("what", [beam.GroupByKey(), beam.CombinePerKey(sum)])
+def test_windows_that_have_expired_leave_nothing(window: Any, what: Any, tmp_path: Path) -> None:
+    spark = Measured(keys)
+    events = TestStream(coder=VarIntCoder())
+    for user in range(USERS):
+        stamp = 30 * user
+        events = events.add_elements([TimestampedValue(user, stamp)]).advance_watermark_to(stamp)
+    with streaming_pipeline(spark, tmp_path) as p:
+        pairs = p | events | beam.Map(lambda user: (user, 1)) | beam.WindowInto(window)
+        _ = pairs | what | "Users" >> beam.Keys()
+    assert len(spark.found) >= USERS
+    assert 0 < max(spark.found) <= 3, "that of the user before may be there still"
 
 
 class SortedByTime(beam.ParDo):
@@ -496,12 +454,12 @@ def build(p: beam.Pipeline) -> None:
     assert_that(late, equal_to([("main", 21)]), label="side")
 
 
-def test_crashes_everywhere_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 7)
-    runner = StreamingRunner(Spark(crashes := Crashes()))
+@rounds(7)
+def test_crashes_everywhere_change_nothing(tmp_path: Path) -> None:
+    spark = Spark(crashes := Crashes())
 
     def run() -> Any:
-        with pipeline(runner, tmp_path) as p:
+        with streaming_pipeline(spark, tmp_path) as p:
             build(p)
         return p.result
 
@@ -519,32 +477,3 @@ def test_the_end_of_time_is_not_a_window_of_its_own() -> None:
         assert_that(
             fired | beam.ParDo(Tagged()) | beam.Map(lambda found: found[0]), equal_to(["far"])
         )
-
-
-@pytest.mark.parametrize(
-    "window", [FixedWindows(10), SlidingWindows(10, 5), Sessions(1)], ids=lambda w: type(w).__name__
-)
-@pytest.mark.parametrize(
-    "late",
-    [
-        *(1, 3),
-        pytest.param(400, marks=pytest.mark.blocks(reason="Beam's own combine does not count")),
-    ],
-)
-def test_late_elements_are_counted_one_by_one_where_they_are_combined_before(
-    window: Any, late: int
-) -> None:
-    elements = [TimestampedValue(number % 7, 5) for number in range(late)]
-    events = (
-        TestStream(coder=VarIntCoder())
-        .add_elements(at(4, 13))
-        .advance_watermark_to(20)
-        .add_elements(elements)
-        .add_elements(at(25))
-        .advance_watermark_to_infinity()
-    )
-    with pipeline() as p:
-        pairs = p | events | beam.WindowInto(window) | beam.Map(lambda number: (number % 3, 1))
-        _ = pairs | beam.CombinePerKey(sum) | beam.Map(lambda pair: None)
-    windows = 2 if isinstance(window, SlidingWindows) else 1
-    assert late_elements(p) == late * windows

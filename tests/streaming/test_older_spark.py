@@ -2,15 +2,14 @@
 
 import inspect
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import golden
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
-from in_process import Crash, Spark, StreamingRunner
+from in_process import Crash, Spark, rounds, streaming_pipeline
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import ReadSpec
@@ -32,11 +31,11 @@ from sparkbeam_eventhubs.hooks import HubHooks
 
 
 @pytest.fixture
-def without_rows(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def without_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     """A Spark with ``transformWithStateInPandas`` only."""
     monkeypatch.setattr(execution, "has_row_state", lambda session: False)
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", golden.ROUNDS)
-    return monkeypatch
+    with rounds(golden.ROUNDS):
+        yield monkeypatch
 
 
 @pytest.fixture
@@ -154,9 +153,8 @@ def commit(folder: Path, tick: dict[str, Any], at: int, **parts: Any) -> None:
 @pytest.mark.usefixtures("without_freezing")
 class TestAvailableNow:
     def test_a_run_ends_before_what_is_due_later(self, tmp_path: Path) -> None:
-        arguments = ["--trigger=available-now", "--shards=2", f"--checkpoint_location={tmp_path}"]
-        runner = StreamingRunner(Spark(repeatable=False))
-        pipeline = beam.Pipeline(runner, options=PipelineOptions(arguments))
+        flags = "--trigger=available-now", "--shards=2"
+        pipeline = streaming_pipeline(Spark(repeatable=False), tmp_path, *flags)
         _ = pipeline | PeriodicImpulse(fire_interval=3600)
         result = pipeline.run()
         assert result.wait_until_finish() == "DONE"

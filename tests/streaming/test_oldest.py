@@ -6,16 +6,14 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import StrUtf8Coder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
-from in_process import StreamingRunner
+from in_process import rounds, streaming_pipeline
 
 from sparkbeam.observe.collection.stream_tracker import StreamTracker
 from sparkbeam.observe.figures.micro_batch import MicroBatch
-from sparkbeam.streaming import tick_source
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, Hold
 from sparkbeam.worker.state.store import MemoryMap
@@ -126,9 +124,7 @@ def holders(build: Any, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str, 
                 found.add((stage.name, stage.holder.what, stage.holder.step))
 
     monkeypatch.setattr(StreamTracker, "record_batch", look)
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
-    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
-    pipeline = beam.Pipeline(StreamingRunner(), options=options)
+    pipeline = streaming_pipeline(None, None, "--allow_unsafe_triggers")
     events = TestStream(coder=StrUtf8Coder()).advance_watermark_to(1).add_elements(["a"])
     events = events.advance_watermark_to(5).advance_watermark_to_infinity()
     build(
@@ -136,7 +132,8 @@ def holders(build: Any, monkeypatch: pytest.MonkeyPatch) -> set[tuple[str, str, 
         | events
         | "Key" >> beam.WithKeys(lambda text: text).with_output_types(tuple[str, str])
     )
-    pipeline.run().wait_until_finish()
+    with rounds(1):
+        pipeline.run().wait_until_finish()
     return found
 
 

@@ -11,13 +11,12 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.coders import coder_impl
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.window import GlobalWindow, GlobalWindows, TimestampedValue
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
-from in_process import Batch, Crash, Crashes, Point, Spark, StreamingRunner
+from in_process import Batch, Crashes, Point, Spark, rounds, streaming_pipeline
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from sparkbeam import ConfigurationError, PipelineFailed
@@ -27,7 +26,6 @@ from sparkbeam.errors import CheckpointFailed, UnsupportedTransform
 from sparkbeam.io import ForeachBatch, WriteToSpark
 from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.spark_io import WriteSpec
-from sparkbeam.streaming import tick_source
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.messages import pack, unpack
 from sparkbeam.wire.rows import PLAIN_CELL
@@ -37,31 +35,22 @@ SCHEMA = StructType([StructField("key", StringType()), StructField("count", Long
 SECONDS = 4
 
 
-@pytest.fixture(autouse=True)
-def one_event_each(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each event of a TestStream has a micro-batch of its own."""
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
-
-
-def stop_at(point: Point) -> Callable[[Point], None]:
-    """Crashes a query at a point, each time."""
-
-    def reach(reached: Point) -> None:
-        if reached == point:
-            raise Crash(f"At {point}.")
-
-    return reach
-
-
 def behind_a_sink(crashes: Crashes) -> Callable[[Point], None]:
     """Crashes a query where a sink has written, and where all of a micro-batch's have."""
     return lambda point: crashes(point) if point[1] in ("written", "sink") else None
 
 
+@rounds(1)
 def run(spark: Spark, folder: Path, build: Callable[[beam.Pipeline], Any]) -> None:
-    options = PipelineOptions([f"--checkpoint_location={folder}/checkpoint", "--shards=2"])
-    with beam.Pipeline(StreamingRunner(spark), options=options) as p:
+    """Run a pipeline with a micro-batch for each event."""
+    with streaming_pipeline(spark, folder / "checkpoint", "--shards=2") as p:
         build(p)
+
+
+def begin(folder: Path, sink: Any) -> None:
+    """Run the counts into a sink until the second micro-batch is committed."""
+    with pytest.raises(PipelineFailed):
+        run(Spark(Crashes((1, "committed"))), folder, lambda p: counts(p) | sink)
 
 
 def events() -> TestStream:
@@ -208,22 +197,15 @@ class TestComplete:
     def test_a_result_is_not_gone_on_with_as_another(
         self, schema: StructType, more: dict[str, Any], said: str, tmp_path: Path
     ) -> None:
-        spark = Spark(stop_at((1, "committed")))
-        with pytest.raises(PipelineFailed):
-            run(spark, tmp_path, lambda p: counts(p) | console(output_mode="complete"))
+        begin(tmp_path, console(output_mode="complete"))
+        sink = console(schema=schema, output_mode="complete", **more)
         with pytest.raises(ConfigurationError, match=re.escape(said)):
-            run(
-                Spark(),
-                tmp_path,
-                lambda p: counts(p) | console(schema=schema, output_mode="complete", **more),
-            )
+            run(Spark(), tmp_path, lambda p: counts(p) | sink)
 
     def test_a_sink_that_has_appended_has_no_result(self, tmp_path: Path) -> None:
-        spark = Spark(stop_at((1, "committed")))
-        with pytest.raises(PipelineFailed):
-            run(spark, tmp_path, lambda p: counts(p) | console(key=[]))
+        begin(tmp_path, console(key=[]))
         with pytest.raises(ConfigurationError, match="'Counts' did not have output_mode='compl"):
-            run(spark, tmp_path, lambda p: counts(p) | console(output_mode="complete"))
+            run(Spark(), tmp_path, lambda p: counts(p) | console(output_mode="complete"))
 
     def test_results_whose_names_differ_in_a_line_of_code_are_an_error(
         self, tmp_path: Path
@@ -248,13 +230,11 @@ class TestComplete:
 
     @pytest.mark.parametrize("damage", ["missing", "damaged"])
     def test_a_lost_result_is_told_and_not_begun_anew(self, damage: str, tmp_path: Path) -> None:
-        spark = Spark(stop_at((1, "committed")))
-        with pytest.raises(PipelineFailed):
-            run(spark, tmp_path, lambda p: counts(p) | console(output_mode="complete"))
+        begin(tmp_path, console(output_mode="complete"))
         for path in (tmp_path / "checkpoint").glob("sparkbeam/results/*/*"):
             path.unlink() if damage == "missing" else path.write_bytes(path.read_bytes()[:99])
         with pytest.raises(CheckpointFailed, match=rf"results/.* is {damage}"):
-            run(spark, tmp_path, lambda p: counts(p) | console(output_mode="complete"))
+            run(Spark(), tmp_path, lambda p: counts(p) | console(output_mode="complete"))
 
 
 class TestUpdate:

@@ -1,3 +1,5 @@
+"""Pages of state do what plain dicts do, and cost what is changed of them."""
+
 import gc
 import random
 import weakref
@@ -5,8 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from sparkbeam.worker.state import page
+from sparkbeam.worker.state import contents, page
+from sparkbeam.worker.state.bag_nodes import Node
+from sparkbeam.worker.state.buckets import Bucket, size_of
 from sparkbeam.worker.state.pages import KeyedState, ShardState, TooLarge
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Hold
 from sparkbeam.worker.state.store import MemoryMap
@@ -219,28 +225,6 @@ def test_a_record_in_use_stays_the_same_while_pages_come_and_go() -> None:
     assert (record.get(b"late"), record.get(b"later")) == (b"yes", b"yes")
 
 
-def test_timers_come_in_the_order_of_time() -> None:
-    entries = MemoryMap()
-    state = ShardState(entries)
-    record = state.stage("stage").record(b"key")
-    for id, fire in ((b"c", 30), (b"a", 10), (b"b", 10), (b"d", 40)):
-        record.set_timer(id, EVENT_TIME, fire, None, fire)
-    record.set_timer(b"p", PROCESSING_TIME, 5, None, None)
-    record.set_timer(b"a", EVENT_TIME, 10, None, "again")
-    record.clear_timer(b"c")
-    state.save()
-    record = ShardState(entries).stage("stage").record(b"key")
-    assert record.timer(b"d") == (40, EVENT_TIME, None, 40)
-    assert record.pop_due(EVENT_TIME, 30) == (10, b"b", 10)
-    record.set_timer(b"new", EVENT_TIME, 9, None, None)
-    record.set_timer(b"future", EVENT_TIME, 31, None, None)
-    assert record.pop_due(EVENT_TIME, 30) == (9, b"new", None)
-    assert record.pop_due(EVENT_TIME, 30) == (10, b"a", "again")
-    assert record.pop_due(EVENT_TIME, 30) is None
-    assert record.pop_due(PROCESSING_TIME, 30) == (5, b"p", None)
-    assert record.pop_due(EVENT_TIME, 31) == (31, b"future", None)
-
-
 def test_due_keys_read_the_pages_that_have_any() -> None:
     entries = MemoryMap()
     fill(entries, 20_000)
@@ -308,20 +292,6 @@ def test_a_micro_batch_that_moves_timers_leaves_the_first_of_each_page(
         due = {name for name, fire in expected.items() if fire <= limit}
         assert set(stage.due_keys(EVENT_TIME, limit)) == due
         assert stage.hold() == min((fire - 1 for fire in expected.values()), default=None)
-
-
-def test_holds_are_the_oldest_of_all() -> None:
-    state = ShardState(MemoryMap())
-    stage = state.stage("stage")
-    assert stage.hold() is None
-    stage.record(b"a").set_hold(b"x", 20)
-    stage.record(b"b").set_hold(b"x", 10)
-    stage.record(b"b").set_hold(b"y", 30)
-    assert stage.hold() == 10
-    stage.record(b"b").set_hold(b"x", None)
-    assert stage.hold() == 20
-    stage.record(b"a").clear()
-    assert stage.hold() == 30
 
 
 def test_the_oldest_hold_is_told_with_its_key_and_what_lets_go() -> None:
@@ -553,3 +523,68 @@ def test_it_does_what_plain_dicts_do(seed: int) -> None:
         if batch % 4 == 0:
             compare(ShardState(entries).stage("stage"), model, random_)
     assert ShardState(entries).stage("stage").size == (0, 0)
+
+
+# Parts of ordered bags are what lists of their entries are.
+
+numbers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 3)
+texts = st.binary(max_size=3)
+values = st.binary(max_size=9)
+
+
+def entries_of(keys: Any) -> Any:
+    return st.lists(st.tuples(keys, values), min_size=1, max_size=12).map(by_key)
+
+
+def by_key(entries: list[Any]) -> list[Any]:
+    return sorted(entries, key=lambda entry: entry[0])
+
+
+some = st.one_of(
+    st.tuples(*[entries_of(numbers)] * 2, numbers), st.tuples(*[entries_of(texts)] * 2, texts)
+)
+
+
+def bucket_of(entries: list[Any]) -> Bucket[Any]:
+    bucket: Bucket[Any] = Bucket([key for key, _ in entries], [value for _, value in entries])
+    return contents.loads(contents.dumps(bucket))
+
+
+def listed(bucket: Bucket[Any]) -> list[Any]:
+    return list(zip(*bucket.lists(), strict=True))
+
+
+@given(some, st.integers(0, 12), st.integers(0, 12))
+def test_what_is_removed_has_its_size(given: Any, low: int, high: int) -> None:
+    entries, _, _ = given
+    bucket = bucket_of(entries)
+    low, high = min(low, high, len(entries)), min(max(low, high), len(entries))
+    gone = entries[low:high]
+    assert bucket.remove(low, high) == size_of([k for k, _ in gone], [v for _, v in gone])
+    assert listed(bucket) == entries[:low] + entries[high:]
+
+
+@given(some, st.integers(1, 100))
+def test_pieces_have_all_entries(given: Any, piece_bytes: int) -> None:
+    entries, _, _ = given
+    pieces = bucket_of(entries).pieces(piece_bytes)
+    assert [entry for piece, _ in pieces for entry in listed(piece)] == entries
+    for piece, size in pieces:
+        assert size == size_of(*piece.lists())
+    joined, *others = [piece for piece, _ in pieces]
+    for other in others:
+        joined.absorb(other)
+    assert listed(joined) == entries
+
+
+@given(some)
+def test_a_node_is_read_as_it_was_written(given: Any) -> None:
+    entries, _, _ = given
+    pieces = bucket_of(entries).pieces(40)
+    node = Node.of([(piece, number, size) for number, (piece, size) in enumerate(pieces)])
+    read: Node[Any] = contents.loads(contents.dumps(node))
+    assert list(read.firsts) == [piece.keys[0] for piece, _ in pieces]
+    assert list(read.lasts) == [piece.keys[-1] for piece, _ in pieces]
+    assert list(read.numbers) == list(range(len(pieces)))
+    assert list(read.counts) == [len(piece.keys) for piece, _ in pieces]
+    assert list(read.sizes) == [size for _, size in pieces]

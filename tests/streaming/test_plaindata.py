@@ -10,9 +10,9 @@ import pytest
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark, Repeatedly
 from apache_beam.transforms.window import FixedWindows
-from in_process import Crash, Point, Spark, StreamingRunner
+from in_process import Crashes, Spark, streaming_pipeline
 
-from sparkbeam import PipelineFailed, SparkBeamOptions
+from sparkbeam import PipelineFailed
 from sparkbeam.wire import plaindata
 from sparkbeam.wire.messages import Round, ShardStatus, StageStatus, Tick, dump, load, unpack
 
@@ -62,14 +62,9 @@ def test_messages_come_back() -> None:
 
 
 def test_state_that_somebody_has_replaced_is_an_error_and_runs_nothing(tmp_path: Path) -> None:
-    def stop(point: Point) -> None:
-        if point == (1, "committed"):
-            raise Crash
-
-    spark = Spark(stop)
+    spark = Spark(Crashes((1, "committed")))
     with pytest.raises(PipelineFailed):
         counted(spark, str(tmp_path)).run().wait_until_finish()
-    spark.crash = lambda point: None
     checkpoint = spark.checkpoints[str(tmp_path)]
     folder = tmp_path / "made"
     for entries in checkpoint.state.values():
@@ -85,8 +80,7 @@ def counted(spark: Spark, checkpoint: str) -> beam.Pipeline:
     events = TestStream()
     for second in range(0, 2000, 5):  # More rounds than a micro-batch has.
         events = events.add_elements([second % 7]).advance_watermark_to(second)
-    options = SparkBeamOptions([f"--checkpoint_location={checkpoint}"])
-    pipeline = beam.Pipeline(StreamingRunner(spark), options)
+    pipeline = streaming_pipeline(spark, checkpoint)
     _ = (
         pipeline
         | events.advance_watermark_to_infinity()

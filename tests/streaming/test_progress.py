@@ -7,11 +7,11 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner, TimestampedValue
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
-from in_process import DURATIONS, Spark, StreamingRunner
+from in_process import DURATIONS, Spark
+from in_process import streaming_pipeline as pipeline
 from remembering import Remembering
 
 from sparkbeam.observe.collection.stream_tracker import StreamTracker
@@ -23,11 +23,6 @@ from sparkbeam.streaming.status import status
 from sparkbeam.wire.reports import ElementCounts
 
 SECOND = 1_000_000
-
-
-def pipeline(spark: Spark | None = None, *options: str) -> beam.Pipeline:
-    flags = PipelineOptions(["--streaming", *options])
-    return beam.Pipeline(runner=StreamingRunner(spark), options=flags)
 
 
 def at(*stamps: int) -> list[TimestampedValue]:
@@ -174,7 +169,7 @@ def test_a_run_that_finds_all_done_tells_what_the_one_before_did(tmp_path: Any) 
     spark = Spark()
     told = []
     for _ in range(2):
-        p = pipeline(spark, f"--checkpoint_location={tmp_path}")
+        p = pipeline(spark, tmp_path)
         p | beam.Create([1, 2, 3]) | beam.Map(str)
         result: Any = p.run()
         result.wait_until_finish()
@@ -192,7 +187,7 @@ OF_SINK = {"stages", "collecting", "feedback"}
 
 
 def test_it_is_told_what_a_micro_batch_spent_its_time_on(tmp_path: Any) -> None:
-    p = pipeline(None, f"--checkpoint_location={tmp_path}")
+    p = pipeline(None, tmp_path)
     p | beam.Create([1, 2, 3]) | beam.Map(str)
     result: Any = p.run()
     result.wait_until_finish()
@@ -213,7 +208,7 @@ def test_it_is_told_what_a_micro_batch_spent_its_time_on(tmp_path: Any) -> None:
 
 
 def test_without_a_sign_of_life_a_checkpoint_tells_the_phases_of_its_own(tmp_path: Any) -> None:
-    with pipeline(None, f"--checkpoint_location={tmp_path}") as p:
+    with pipeline(None, tmp_path) as p:
         p | beam.Create([1, 2, 3]) | beam.Map(str)
     (tmp_path / "sparkbeam" / "driver.json").unlink()
     assert status(str(tmp_path)).progress.phases.keys() == {"stages", "collecting"}

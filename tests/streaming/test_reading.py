@@ -7,13 +7,14 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.io.watermark_estimators import ManualWatermarkEstimator
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineRunner
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from in_process import StreamingRunner
+from lines import Lines
+from positions import Positions
 from pyspark.sql import SparkSession
 
 from sparkbeam import SparkRunner
@@ -21,17 +22,6 @@ from sparkbeam.worker.streaming import unbounded_reads
 
 PARTS = 6
 SECONDS = 150
-
-
-class Part(beam.RestrictionProvider):
-    def initial_restriction(self, part: int) -> OffsetRange:
-        return OffsetRange(0, SECONDS)
-
-    def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-        return OffsetRestrictionTracker(restriction)
-
-    def restriction_size(self, part: int, restriction: OffsetRange) -> int:
-        return int(restriction.size())
 
 
 class Read(beam.DoFn):
@@ -43,7 +33,7 @@ class Read(beam.DoFn):
     def process(
         self,
         part: int,
-        tracker: Any = beam.DoFn.RestrictionParam(Part()),
+        tracker: Any = beam.DoFn.RestrictionParam(Positions(SECONDS)),
         watermark: Any = beam.DoFn.WatermarkEstimatorParam(
             ManualWatermarkEstimator.default_provider()
         ),
@@ -61,21 +51,7 @@ class Read(beam.DoFn):
 SUMS = [f"sum {PARTS * sum(range(start, start + 10))}" for start in range(0, SECONDS, 10)]
 
 
-class Log:
-    """Notes that steps leave in the order in which they run."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-
-    def note(self, what: str) -> None:
-        with self._path.open("a") as lines:
-            lines.write(f"{what}\n")
-
-    def lines(self) -> list[str]:
-        return self._path.read_text().splitlines()
-
-
-def run(log: Log, read: beam.DoFn, runner: PipelineRunner, *options: str) -> None:
+def run(log: Lines, read: beam.DoFn, runner: PipelineRunner, *options: str) -> None:
     arguments = PipelineOptions(["--streaming", *options])
     with beam.Pipeline(runner=runner, options=arguments) as p:
         numbers = p | beam.Create(range(PARTS)) | beam.ParDo(read)
@@ -93,9 +69,9 @@ def test_the_watermark_goes_on_while_restrictions_wait_for_their_turn(
 ) -> None:
     """Or else no window would end, and state would grow, for as long as there is a backlog."""
     monkeypatch.setattr(unbounded_reads, "READ_SECONDS", 0.0)
-    log = Log(tmp_path / "log")
+    log = Lines(tmp_path / "log")
     run(log, Read(), StreamingRunner())
-    lines = log.lines()
+    lines = log.read()
     assert lines.count(f"read {SECONDS - 1}") == PARTS
     assert [line for line in lines if line.startswith("sum")] == SUMS
     assert lines.index(SUMS[0]) < lines.index(f"read {SECONDS - 1}")
@@ -104,10 +80,10 @@ def test_the_watermark_goes_on_while_restrictions_wait_for_their_turn(
 def test_a_run_of_what_is_there_goes_on_until_all_is_read_and_emitted(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    log = Log(tmp_path / "log")
+    log = Lines(tmp_path / "log")
     options = ["--trigger=available-now", "--max_batch_elements=400", "--shards=1"]
     run(log, Read(), SparkRunner(spark), *options)
-    assert [line for line in log.lines() if line.startswith("sum")] == SUMS
+    assert [line for line in log.read() if line.startswith("sum")] == SUMS
 
 
 class ReadAndPause(Read):
@@ -120,7 +96,7 @@ class ReadAndPause(Read):
 def test_a_run_of_what_is_there_ends_when_the_reader_pauses_and_the_next_goes_on(
     spark: SparkSession, tmp_path: Path
 ) -> None:
-    log = Log(tmp_path / "log")
+    log = Lines(tmp_path / "log")
     options = [
         "--trigger=available-now",
         "--shards=1",
@@ -128,9 +104,9 @@ def test_a_run_of_what_is_there_ends_when_the_reader_pauses_and_the_next_goes_on
     ]
     run(log, ReadAndPause(), SparkRunner(spark), *options)
     half = SECONDS // 2
-    read = [int(line.split()[1]) for line in log.lines() if line.startswith("read")]
+    read = [int(line.split()[1]) for line in log.read() if line.startswith("read")]
     assert sorted(read) == sorted([*range(half)] * PARTS)
-    assert [line for line in log.lines() if line.startswith("sum")] == SUMS[: (half - 1) // 10]
+    assert [line for line in log.read() if line.startswith("sum")] == SUMS[: (half - 1) // 10]
     run(log, ReadAndPause(), SparkRunner(spark), *options)
     run(log, ReadAndPause(), SparkRunner(spark), *options)  # The remainder of the last second.
-    assert [line for line in log.lines() if line.startswith("sum")] == SUMS
+    assert [line for line in log.read() if line.startswith("sum")] == SUMS

@@ -8,16 +8,13 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
 from apache_beam.transforms.userstate import BagStateSpec, ReadModifyWriteStateSpec
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, TimestampedValue
-from in_process import Crashes, Spark, StreamingRunner
-from pyspark.sql.types import LongType, StructField, StructType
-
-from sparkbeam.io import ForeachBatch
-from sparkbeam.streaming import tick_source
+from in_process import Crashes, Spark, rounds
+from in_process import streaming_pipeline as pipeline
+from numbers_sink import write_numbers, written
 
 pytestmark = pytest.mark.usefixtures("by_value")
 
@@ -112,17 +109,10 @@ def keyed(p: beam.Pipeline) -> Any:
     )
 
 
-def pipeline(spark: Spark, checkpoint: Path) -> beam.Pipeline:
-    flags = ["--streaming", f"--checkpoint_location={checkpoint}"]
-    return beam.Pipeline(runner=StreamingRunner(spark), options=PipelineOptions(flags))
-
-
 @pytest.mark.part(5)
+@rounds(5)
 @pytest.mark.parametrize("step", STEPS)
-def test_the_order_of_blocks_does_not_matter(
-    step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 5)
+def test_the_order_of_blocks_does_not_matter(step: str, tmp_path: Path) -> None:
     with pipeline(Spark(attempts=3), tmp_path) as p:
         STEPS[step](keyed(p)) | "again" >> beam.Reshuffle()
 
@@ -156,29 +146,9 @@ def test_blocks_do_not_depend_on_what_a_worker_has_done_before(step: str, tmp_pa
         placed | step >> MANY[step] | beam.Map(lambda e, n: (e, n), beam.pvalue.AsIter(count))
 
 
-class Skipping:
-    """A sink that takes each micro-batch once, by its number."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-
-    def __call__(self, frame: Any, batch_id: int) -> None:
-        path = self._folder / str(batch_id)
-        if not path.exists():
-            path.write_text("\n".join(str(row.number) for row in frame.collect()))
-
-    def numbers(self) -> list[int]:
-        """All that it has, sorted."""
-        texts = (path.read_text() for path in self._folder.iterdir())
-        return sorted(int(line) for text in texts for line in text.splitlines())
-
-
-def test_a_sink_that_knows_a_micro_batch_may_skip_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 7)
-    spark, sink = Spark(crashes := Crashes()), Skipping(tmp_path / "sink")
-    (tmp_path / "sink").mkdir()
+@rounds(7)
+def test_a_sink_that_knows_a_micro_batch_may_skip_it(tmp_path: Path) -> None:
+    spark = Spark(crashes := Crashes())
 
     def run() -> None:
         with pipeline(spark, tmp_path / "checkpoint") as p:
@@ -187,10 +157,9 @@ def test_a_sink_that_knows_a_micro_batch_may_skip_it(
                 | beam.Map(lambda e: (random.randrange(3), e[1]))
                 | beam.GroupIntoBatches(4)
                 | beam.FlatMapTuple(lambda _, numbers: numbers)
-                | beam.Map(lambda number: {"number": number})
-                | ForeachBatch(sink, StructType([StructField("number", LongType())]))
+                | write_numbers(tmp_path)
             )
 
     crashes.until_it_ends(run)
     assert len(crashes.points) > 10
-    assert sink.numbers() == sorted(10 * second + n for second in range(8) for n in range(6))
+    assert written(tmp_path) == sorted(10 * second + n for second in range(8) for n in range(6))

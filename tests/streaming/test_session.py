@@ -9,8 +9,10 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
+from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows
 from in_process import Spark, StreamingRunner
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from waiting import until
 
@@ -166,3 +168,23 @@ def test_a_query_that_cannot_start_leaves_the_settings_as_they_were() -> None:
     with beam.Pipeline(StreamingRunner(spark)) as p:
         _ = p | beam.Create([1]) | beam.GroupBy(abs)
     assert spark.conf == before
+
+
+def test_frames_that_a_micro_batch_makes_leave_the_active_session_alone(spark: Any) -> None:
+    seen: list[Any] = []
+
+    def make(frame: Any, number: int) -> None:
+        made = frame.sparkSession.createDataFrame([(number,)], "number int")
+        seen.append(made.sparkSession._jsparkSession)
+
+    spark.createDataFrame([], "number int")
+    events = TestStream().add_elements([beam.Row(number=1)]).advance_watermark_to_infinity()
+    with beam.Pipeline("sparkbeam.SparkRunner", SparkBeamOptions(["--streaming"])) as p:
+        p | events | ForeachBatch(make, "number int")
+    try:
+        active: Any = SparkSession.getActiveSession()
+        assert not active._jsparkSession.equals(spark._jsparkSession)
+        found: Any = sessions.obtain(SparkBeamOptions([]))
+        assert found._jsparkSession.equals(spark._jsparkSession)
+    finally:
+        spark.createDataFrame([], "number int")

@@ -1,4 +1,4 @@
-"""Stored sessions cost what is changed of them."""
+"""Sessions cost what is changed of them."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -6,18 +6,21 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import coders
+from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import IntervalWindow, Sessions
+from apache_beam.transforms.window import IntervalWindow, Sessions, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
-from hypothesis import given
-from hypothesis import strategies as st
+from in_process import streaming_pipeline
+from noting import found, note
 
+from sparkbeam.plan.grouping import GroupStrategy
 from sparkbeam.wire.rows import PLAIN_CELL
 from sparkbeam.wire.timestamps import MAX_MICROS
-from sparkbeam.worker.grouping.session_state import StoredSession
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.shard_clock import ShardClock
+from sparkbeam.worker.grouping.strategies import STREAMING
+from sparkbeam.worker.grouping.triggered import SessionGrouping
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
@@ -74,9 +77,33 @@ def test_a_round_moves_what_it_changes_however_many_sessions_are_open(combine_fn
     assert moved[1] < 1.5 * moved[0]
 
 
-@given(st.integers(), st.integers(), st.integers(0), st.none() | st.integers())
-def test_a_session_is_read_as_it_was_written(start: int, end: int, panes: int, stamp: Any) -> None:
-    start, end, panes = start % 2**62, end % 2**62, panes % 2**31
-    for payload in [(None, None), (b"", None), (b"x", None), (None, b""), (None, b"x")]:
-        kept = StoredSession(start, end, panes, stamp and stamp % 2**62, *payload)
-        assert StoredSession.unpacked(start, kept.packed()) == kept
+def test_new_elements_are_merged_with_the_sessions_beside_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also by Beam's trigger driver."""
+    monkeypatch.setitem(STREAMING, GroupStrategy.SESSIONS, SessionGrouping)
+    merged: list[int] = []
+    merge = Sessions.merge
+
+    def noted(self: Sessions, context: Any) -> None:
+        merged.append(len(context.windows))
+        merge(self, context)
+
+    monkeypatch.setattr(Sessions, "merge", noted)
+    events = TestStream(coder=coders.VarIntCoder()).advance_watermark_to(-1000)
+    for low in range(40):
+        numbers = range(low, 400, 40)
+        events = events.add_elements([TimestampedValue(n, 10 * n) for n in numbers])
+        events = events.advance_watermark_to(low - 999)
+    found.clear()
+    with streaming_pipeline() as p:
+        sessions = (
+            p
+            | events.advance_watermark_to_infinity()
+            | beam.WindowInto(Sessions(5))
+            | beam.Map(lambda n: ("key", n))
+            | beam.GroupByKey()
+        )
+        sessions | "note" >> beam.Map(note)
+    assert len(found) == 400
+    assert max(merged) <= 20

@@ -11,6 +11,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
+from sparkbeam.spark.capabilities import settings_for_now
 from sparkbeam.upstream.spark import has_row_state
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import (
@@ -37,14 +38,10 @@ def streaming(spark: Any) -> Iterator[Any]:
         "spark.sql.streaming.stateStore.providerClass": PROVIDER,
         "spark.sql.shuffle.partitions": "2",
     }
-    before = {name: spark.conf.get(name, None) for name in settings}
-    for name, value in settings.items():
-        spark.conf.set(name, value)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    yield spark
+    with settings_for_now(spark, settings):
+        yield spark
     cloudpickle.unregister_pickle_by_value(sys.modules[__name__])
-    for name, value in before.items():
-        spark.conf.unset(name) if value is None else spark.conf.set(name, value)
 
 
 class Steps(StatefulProcessor):

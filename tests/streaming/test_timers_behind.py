@@ -6,79 +6,23 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders import FastPrimitivesCoder, StrUtf8Coder, VarIntCoder
+from apache_beam.coders import VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.timeutil import TimeDomain
-from apache_beam.transforms.userstate import (
-    BagStateSpec,
-    CombiningValueStateSpec,
-    OrderedListStateSpec,
-    ReadModifyWriteStateSpec,
-    SetStateSpec,
-    TimerSpec,
-    on_timer,
-)
+from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
-from in_process import Point, Spark, StreamingRunner
+from in_process import Measured, Spark, StreamingRunner, rounds, streaming_pipeline
 from in_process_batch import BatchRunner
-from test_expiry import keys
-
-from sparkbeam.coders import OrderedIntCoder
-from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
-from sparkbeam.streaming import tick_source
+from random_states import KINDS, Entry, Kept
+from remembering import keys
 
 Event, Clock = "event", "clock"
 Set = tuple[str, str, int | None]
 """The domain and tag of a timer, and the second for which it is set; None clears it."""
-
-
-class Kept:
-    """A state of whatever kind, as a list of numbers."""
-
-    def __init__(self, spec: Any, state: Any) -> None:
-        self._spec, self._state = spec, state
-
-    def add(self, number: int) -> None:
-        match self._spec:
-            case ReadModifyWriteStateSpec():
-                self._state.write(f"{self._state.read() or ''} {number}")
-            case OrderedListStateSpec():
-                self._state.add((Timestamp(number), number))
-            case MapStateSpec() | MultimapStateSpec() | SortedMultimapStateSpec():
-                self._state.put(number, number)
-            case _:
-                self._state.add(number)
-
-    def numbers(self) -> list[int]:
-        match self._spec:
-            case ReadModifyWriteStateSpec():
-                return sorted(map(int, (self._state.read() or "").split()))
-            case CombiningValueStateSpec():
-                return [self._state.read()]
-            case OrderedListStateSpec():
-                return [number for _, number in self._state.read()]
-            case MapStateSpec() | MultimapStateSpec() | SortedMultimapStateSpec():
-                return sorted(number for _, number in self._state.entries())
-            case _:
-                return sorted(self._state.read())
-
-
-BEAMS = {
-    "value": ReadModifyWriteStateSpec("value", StrUtf8Coder()),
-    "bag": BagStateSpec("bag", VarIntCoder()),
-    "set": SetStateSpec("set", VarIntCoder()),
-    "combining": CombiningValueStateSpec("combining", FastPrimitivesCoder(), sum),
-    "ordered": OrderedListStateSpec("ordered", VarIntCoder()),
-}
-OURS = {
-    "map": MapStateSpec("map", VarIntCoder(), VarIntCoder()),
-    "multimap": MultimapStateSpec("multimap", VarIntCoder(), VarIntCoder()),
-    "sorted": SortedMultimapStateSpec("sorted", OrderedIntCoder(), VarIntCoder()),
-}
 
 
 def keeping(kind: str, plan: dict[str, list[Set]]) -> beam.DoFn:
@@ -88,7 +32,7 @@ def keeping(kind: str, plan: dict[str, list[Set]]) -> beam.DoFn:
         kind: of the state.
         plan: the timers that are set by the timer of a tag; by an element with ''.
     """
-    spec = {**BEAMS, **OURS}[kind]
+    spec = KINDS[kind]
 
     class Keeping(beam.DoFn):
         EVENT = TimerSpec(Event, TimeDomain.WATERMARK)
@@ -101,7 +45,7 @@ def keeping(kind: str, plan: dict[str, list[Set]]) -> beam.DoFn:
             event: Any = beam.DoFn.TimerParam(EVENT),
             clock: Any = beam.DoFn.TimerParam(CLOCK),
         ) -> None:
-            Kept(spec, state).add(element[1])
+            Kept(kind, state).add(element[1], element[1])
             self._set("", event, clock)
 
         @on_timer(EVENT)
@@ -111,9 +55,9 @@ def keeping(kind: str, plan: dict[str, list[Set]]) -> beam.DoFn:
             state: Any = beam.DoFn.StateParam(spec),
             event: Any = beam.DoFn.TimerParam(EVENT),
             clock: Any = beam.DoFn.TimerParam(CLOCK),
-        ) -> Iterator[tuple[str, list[int]]]:
-            yield tag, Kept(spec, state).numbers()
-            Kept(spec, state).add(100)
+        ) -> Iterator[tuple[str, list[Entry]]]:
+            yield tag, Kept(kind, state).entries()
+            Kept(kind, state).add(100, 100)
             self._set(tag, event, clock)
 
         @on_timer(CLOCK)
@@ -123,8 +67,8 @@ def keeping(kind: str, plan: dict[str, list[Set]]) -> beam.DoFn:
             state: Any = beam.DoFn.StateParam(spec),
             event: Any = beam.DoFn.TimerParam(EVENT),
             clock: Any = beam.DoFn.TimerParam(CLOCK),
-        ) -> Iterator[tuple[str, list[int]]]:
-            yield tag, Kept(spec, state).numbers()
+        ) -> Iterator[tuple[str, list[Entry]]]:
+            yield tag, Kept(kind, state).entries()
             self._set(tag, event, clock)
 
         def _set(self, tag: str, event: Any, clock: Any) -> None:
@@ -197,18 +141,15 @@ def step_by_step() -> TestStream:
 
 def expected(
     kind: str, plan: dict[str, list[Set]], order: list[str]
-) -> list[tuple[str, list[int]]]:
+) -> list[tuple[str, list[Entry]]]:
     """What the timers find: the elements, and what those by the watermark have added."""
     by_clock = {tag for sets in plan.values() for domain, tag, _ in sets if domain == Clock}
-    found: list[tuple[str, list[int]]] = []
-    kept = [1, 2]
+    found: list[tuple[str, list[Entry]]] = []
+    kept = [(1, 1), (2, 2)]
     for tag in order:
-        if kind == "combining":
-            found.append((tag, [sum(kept)]))
-        else:
-            found.append((tag, sorted(set(kept)) if kind in ("set", "map") else sorted(kept)))
+        found.append((tag, sorted(set(kept) if kind in ("set", "map") else kept)))
         if tag not in by_clock:
-            kept.append(100)
+            kept.append((100, 100))
     return found
 
 
@@ -224,14 +165,14 @@ def check(numbers: beam.PCollection, kinds: Iterable[str], plan: Any, order: lis
 
 
 @pytest.mark.part(5)
+@rounds(4)
 @pytest.mark.parametrize("events", [in_one_step, step_by_step])
 @pytest.mark.parametrize(("plan", "order"), PLANS.values(), ids=PLANS)
 def test_a_timer_behind_the_end_finds_all_that_there_was(
-    plan: Any, order: list[str], events: Any, monkeypatch: pytest.MonkeyPatch
+    plan: Any, order: list[str], events: Any
 ) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 4)
-    with beam.Pipeline(StreamingRunner(Spark(attempts=2)), options=PipelineOptions()) as p:
-        check(p | events(), (*BEAMS, *OURS), plan, order)
+    with streaming_pipeline(Spark(attempts=2)) as p:
+        check(p | events(), KINDS, plan, order)
 
 
 @pytest.mark.part(5)
@@ -250,28 +191,19 @@ def test_a_timer_behind_the_end_finds_the_same_on_beams_own_runner(kind: str) ->
 
 
 @pytest.mark.part(5)
+@rounds(1)
 @pytest.mark.parametrize("plan", [plan for plan, _ in PLANS.values()], ids=PLANS)
-def test_the_last_timer_takes_all_state_with_it(
-    plan: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 1)
-    found: list[int] = []
-
-    def look(point: Point) -> None:
-        if point[1] == "committed":
-            found.append(keys(spark))
-
-    spark = Spark(look)
+def test_the_last_timer_takes_all_state_with_it(plan: Any, tmp_path: Path) -> None:
+    spark = Measured(keys)
     events = TestStream(coder=VarIntCoder()).add_elements([TimestampedValue(1, 1)])
     events = events.advance_watermark_to(7).advance_processing_time(3000)
     events = events.advance_watermark_to(9).advance_watermark_to(2500)
-    flags = ["--streaming", f"--checkpoint_location={tmp_path}"]
-    with beam.Pipeline(StreamingRunner(spark), options=PipelineOptions(flags)) as p:
+    with streaming_pipeline(spark, tmp_path) as p:
         pairs = p | events.advance_watermark_to(2501).advance_watermark_to_infinity()
         placed = pairs | beam.WithKeys("k") | beam.WindowInto(FixedWindows(10))
         for kind in ("value", "bag", "ordered", "map"):
             _ = placed | kind >> beam.ParDo(keeping(kind, plan))
-    assert [bool(count) for count in found] == [True] * 4 + [False] * 3
+    assert [bool(count) for count in spark.found] == [True] * 4 + [False] * 3
 
 
 class Beside(beam.DoFn):

@@ -9,17 +9,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from unittest.mock import patch
 
 import apache_beam as beam
 import pytest
 import trigger_model as model
 from apache_beam.coders import VarIntCoder
 from apache_beam.metrics import MetricsFilter
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.combiners import MeanCombineFn, ToListCombineFn
+from apache_beam.transforms.combiners import (
+    Largest,
+    MeanCombineFn,
+    SingleInputTupleCombineFn,
+    ToListCombineFn,
+)
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.trigger import (
     AccumulationMode,
@@ -46,12 +49,10 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.windowed_value import PaneInfoTiming
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_process import Crashes, Spark, StreamingRunner
+from in_process import Crashes, Spark, rounds, streaming_pipeline
 from random_triggers import STAMPS, TRIGGERS, bounded
 from trigger_model import EARLY, LATE, ON_TIME, Clock, Elements, Event, Pane, Watermark, expected
 from whole import is_whole
-
-from sparkbeam.streaming import tick_source
 
 EXAMPLES = 80 if is_whole() else 8
 BRANCHES = 4
@@ -116,7 +117,7 @@ class Ran:
         windowings: of the elements.
         events: what happens.
         crashes: where it does so; None for nowhere.
-        rounds: how many events make a micro-batch.
+        most: how many events make a micro-batch.
 
     Attributes:
         dropped: how many elements were dropped, by the step and the counter.
@@ -127,15 +128,15 @@ class Ran:
         windowings: Sequence[Windowing],
         events: list[Event],
         crashes: Crashes | None = None,
-        rounds: int = 200,
+        most: int = 200,
     ) -> None:
         self._windowings, self._events = windowings, events
         found.clear()
         stamped.clear()
         crashes = crashes or Crashes((-1, ""))
-        runner = StreamingRunner(Spark(crashes))
-        with TemporaryDirectory() as folder, patch.object(tick_source, "_MOST_ROUNDS", rounds):
-            result = crashes.until_it_ends(lambda: self._run(runner, Path(folder)))
+        spark = Spark(crashes)
+        with TemporaryDirectory() as folder, rounds(most):
+            result = crashes.until_it_ends(lambda: self._run(spark, Path(folder)))
         # What ran in a micro-batch that was not committed has run again.
         runs_again = any(when == "sink" for _, when in crashes.points)
         self._found = {
@@ -151,9 +152,8 @@ class Ran:
         """Those of a step, sorted."""
         return self._found.get(name, [])
 
-    def _run(self, runner: StreamingRunner, folder: Path) -> Any:
-        flags = ["--streaming", "--allow_unsafe_triggers", f"--checkpoint_location={folder}"]
-        p = beam.Pipeline(runner=runner, options=PipelineOptions(flags))
+    def _run(self, spark: Spark, folder: Path) -> Any:
+        p = streaming_pipeline(spark, folder, "--allow_unsafe_triggers")
         pairs = p | stream(self._events) | beam.WithKeys("key")
         for number, windowing in enumerate(self._windowings):
             windows = pairs | f"windows {number}" >> beam.WindowInto(
@@ -264,9 +264,9 @@ def test_a_combine_has_the_panes_of_a_grouping_of_single_elements_and_their_time
     st.sampled_from(["planned", "sink", "committed"]),
 )
 def test_panes_are_those_of_the_model_after_a_crash(
-    some: list[Windowing], events: list[Event], rounds: int, batch: int, when: str
+    some: list[Windowing], events: list[Event], most: int, batch: int, when: str
 ) -> None:
-    check(some, events, Crashes((batch, when)), rounds)
+    check(some, events, Crashes((batch, when)), most)
 
 
 BY_THE_CLOCK = {
@@ -299,45 +299,6 @@ def test_early_firings_do_not_depend_on_where_the_clock_is(clock: int) -> None:
     check(windowings, replay(clock))
 
 
-def test_an_early_firing_behind_the_end_of_the_window_by_the_clock_is_not_the_last_one() -> None:
-    events: list[Event] = [Clock(10**9)]
-    for number in range(12):
-        events += [Elements(((number, number % 10),)), Clock(1)]
-    windowing = Windowing(FixedWindows(10), BY_THE_CLOCK["early"], DISCARDING)
-    panes = sorted(Ran([windowing], events).panes("groups 0"), key=lambda pane: pane.index)
-    assert sorted(value for pane in panes for value in pane.values) == list(range(12))
-    assert [pane.timing for pane in panes] == [EARLY] * (len(panes) - 1) + [ON_TIME]
-    assert [pane.is_last for pane in panes] == [False] * (len(panes) - 1) + [True]
-    assert len(panes) > 3
-
-
-def test_what_a_finished_trigger_leaves_out_is_counted_and_nothing_else_is() -> None:
-    events: list[Event] = [
-        Elements(((1, 1), (2, 11))),
-        Elements(((3, 1), (4, 1), (5, 2))),
-        Watermark(40),
-        Elements(((6, 3),)),
-    ]
-    windowing = Windowing(FixedWindows(10), AfterCount(1), DISCARDING, allowed_lateness=5)
-    ran = Ran([windowing], events)
-    for step in ("groups 0", "lists 0"):
-        assert [pane.values for pane in ran.panes(step)] == [(1,), (2,)]
-        assert ran.dropped[step, "dropped_due_to_closed_window"] == 3
-        assert ran.dropped[step, "dropped_due_to_lateness"] == 1
-
-
-@pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING])
-def test_what_waits_for_a_trigger_that_never_fires_is_counted_when_the_window_expires(
-    mode: Any,
-) -> None:
-    events: list[Event] = [Elements(((1, 1), (2, 1), (3, 1))), Elements(((4, 11),)), Watermark(30)]
-    windowing = Windowing(FixedWindows(10), AfterCount(4), mode)
-    ran = Ran([windowing], events)
-    assert ran.panes("groups 0") == ran.panes("lists 0") == []
-    assert ran.dropped["groups 0", "dropped_due_to_closed_window"] == 4
-    assert ran.dropped["lists 0", "dropped_due_to_closed_window"] == 4
-
-
 def test_a_session_beside_one_whose_trigger_has_finished_is_another_one() -> None:
     events: list[Event] = [Elements(((1, 0),)), Watermark(10), Elements(((2, 8),)), Watermark(30)]
     windowing = Windowing(Sessions(10), AfterWatermark(early=AfterCount(5)), DISCARDING)
@@ -361,8 +322,7 @@ def test_a_session_that_grows_past_the_watermark_is_on_time_again() -> None:
 def test_a_pane_that_the_clock_lets_out_behind_its_window_is_in_time_downstream() -> None:
     events: list[Event] = [Watermark(5), Elements(((1, 2),)), Watermark(30), Clock(10)]
     found.clear()
-    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
-    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
+    with streaming_pipeline(None, None, "--allow_unsafe_triggers") as p:
         first = (
             p
             | stream(events)
@@ -387,21 +347,38 @@ def test_a_pane_that_the_clock_lets_out_behind_its_window_is_in_time_downstream(
     assert [(pane.values, pane.timing) for pane in found["second"]] == [((1,), ON_TIME)]
 
 
+def outputs(events: list[Event], combine: Any, trigger: Any, mode: Any) -> beam.PTransform:
+    """The outputs of a combine with their timing, in windows of ten seconds."""
+    windows = beam.WindowInto(FixedWindows(10), trigger=trigger, accumulation_mode=mode)
+    pairs = stream(events) | beam.WithKeys("key") | windows | beam.CombinePerKey(combine)
+    return pairs | "timing" >> beam.Map(
+        lambda pair, pane=beam.DoFn.PaneInfoParam: (str(pair[1]), TIMINGS[pane.timing])
+    )
+
+
 @pytest.mark.blocks(reason="Beam's own merge hands on a list without accumulators")
-@pytest.mark.parametrize(("mode", "last"), [(DISCARDING, "nan"), (ACCUMULATING, "3.0")])
-def test_a_pane_of_nothing_needs_no_merge_of_nothing(mode: Any, last: str) -> None:
-    """Beam's mean cannot merge no accumulators."""
-    options = PipelineOptions(["--streaming", "--allow_unsafe_triggers"])
-    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
-        windowed = (
-            p
-            | stream([Elements(((3, 1),)), Watermark(2)])
-            | beam.WithKeys("key")
-            | beam.WindowInto(
-                FixedWindows(10),
-                trigger=AfterWatermark(early=AfterCount(1)),
-                accumulation_mode=mode,
-            )
+@pytest.mark.parametrize(
+    ("combine", "mode", "found", "last"),
+    [
+        (MeanCombineFn(), DISCARDING, "3.0", "nan"),  # Which cannot merge no accumulators.
+        (MeanCombineFn(), ACCUMULATING, "3.0", "3.0"),
+        (SingleInputTupleCombineFn(sum, MeanCombineFn()), DISCARDING, "(6, 3.0)", "(0, nan)"),
+        (Largest(1), DISCARDING, "[3]", "[]"),
+    ],
+)
+def test_a_pane_of_nothing_is_what_a_combine_makes_of_nothing(
+    combine: Any, mode: Any, found: str, last: str
+) -> None:
+    events: list[Event] = [Elements(((3, 1), (3, 1))), Watermark(2)]
+    with streaming_pipeline(None, None, "--allow_unsafe_triggers") as p:
+        panes = p | outputs(events, combine, AfterWatermark(early=AfterCount(2)), mode)
+        assert_that(panes, equal_to([(found, EARLY), (last, ON_TIME)]))
+
+
+@pytest.mark.parametrize("least", [300, 301])
+def test_elements_that_come_as_one_accumulator_are_counted_one_by_one(least: int) -> None:
+    with streaming_pipeline(None, None, "--allow_unsafe_triggers") as p:
+        panes = p | outputs(
+            [Elements(((1, 1),) * 300)], sum, Repeatedly(AfterCount(least)), DISCARDING
         )
-        means = windowed | beam.CombinePerKey(MeanCombineFn()) | beam.Values() | beam.Map(str)
-        assert_that(means, equal_to(["3.0", last]))
+        assert_that(panes, equal_to([("300", EARLY if least == 300 else ON_TIME)]))

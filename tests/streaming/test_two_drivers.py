@@ -8,7 +8,7 @@ import json
 import multiprocessing
 import pickle
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -21,15 +21,13 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import TimestampedValue
-from click.testing import CliRunner
-from in_process import Crash, Crashes, Point, Spark, StreamingRunner, Writer
+from command import command
+from in_process import Crash, Crashes, Point, Spark, Writer, rounds, streaming_pipeline
 from numbers_sink import write_numbers, written
 from test_folder_commits import BATCHES, ROWS, SINK_ID, Reader, Unsteady, as_spark, rows_in
 
-from sparkbeam.cli.commands import main
 from sparkbeam.common import local_files
 from sparkbeam.errors import CheckpointTaken, ConfigurationError, PipelineFailed
 from sparkbeam.io import committed_files
@@ -52,9 +50,10 @@ NUMBERS = list(range(12))
 
 
 @pytest.fixture(autouse=True)
-def short_micro_batches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tick_source, "_MOST_ROUNDS", 4)
+def short_micro_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(tick_source, "_LOOK_SECONDS", 0)
+    with rounds(4):
+        yield
 
 
 def start(spark: Spark, folder: Path) -> Any:
@@ -63,8 +62,7 @@ def start(spark: Spark, folder: Path) -> Any:
     for second in range(2):
         some = [TimestampedValue(number, second) for number in NUMBERS[second::2]]
         events = events.add_elements(some).advance_watermark_to(second)
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={folder / 'checkpoint'}"])
-    p = beam.Pipeline(runner=StreamingRunner(spark), options=options)
+    p = streaming_pipeline(spark, folder / "checkpoint")
     _ = (
         p
         | events.advance_watermark_to_infinity()
@@ -329,12 +327,9 @@ def test_a_driver_that_begins_a_checkpoint_at_once_with_another_goes_on_if_it_is
 
 def test_a_program_that_may_not_go_on_leaves_the_one_that_runs_in_peace(tmp_path: Path) -> None:
     def other() -> None:
-        options = PipelineOptions(
-            ["--streaming", f"--checkpoint_location={tmp_path / 'checkpoint'}"]
-        )
         with (
             pytest.raises(ConfigurationError, match="the state of another pipeline"),
-            beam.Pipeline(runner=StreamingRunner(beside(spark)), options=options) as p,
+            streaming_pipeline(beside(spark), tmp_path / "checkpoint") as p,
         ):
             _ = p | beam.Create([("a", 1)]) | "Other" >> beam.GroupByKey()
 
@@ -360,7 +355,7 @@ def test_an_older_driver_neither_drains_the_newer_one_nor_gives_signs_for_it(
     result = start(spark, tmp_path)
     with pytest.raises(CheckpointTaken):
         result.wait_until_finish()
-    content = json.loads(CliRunner().invoke(main, ["status", "--json", str(checkpoint)]).output)
+    content = json.loads(command("status", "--json", checkpoint).output)
     assert (content["health"], content["error"], content["generation"]) == ("idle", "", 2)
     kept = files(str(checkpoint))
     old = OwnFiles(kept, Generation(str(checkpoint), 1, "x"))

@@ -1,12 +1,11 @@
 """A checkpoint goes on under each newer version of Spark that ``./dev pyspark`` has set up here."""
 
-import os
-import subprocess
 import sys
 from itertools import combinations
 from pathlib import Path
 
 import pytest
+from command import execute
 from whole import is_whole
 
 ROOT = Path(__file__).parents[2]
@@ -22,10 +21,7 @@ PYTHONS = {
 
 def run(version: str, folder: Path, number: int) -> None:
     python = PYTHONS.get(version, Path(sys.executable))
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYSPARK_PYTHON": str(python)}
-    command = [str(python), str(PROGRAM), str(folder), str(number)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    execute(*(python, PROGRAM, folder, number), PYTHONPATH=str(ROOT), PYSPARK_PYTHON=str(python))
 
 
 def lines(folder: Path, versions: list[str]) -> list[str]:

@@ -7,11 +7,10 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.coders import VarIntCoder
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
-from in_process import StreamingRunner
+from in_process import streaming_pipeline
 
 from sparkbeam.observe.figures.progress import StreamingProgress
 
@@ -59,8 +58,7 @@ def test_a_result_on_its_way_holds_the_watermark_of_the_next_step(
     stream = TestStream(coder=VarIntCoder())
     for _, change in EVENTS:
         stream = change(stream)
-    options = PipelineOptions(["--streaming"])
-    with beam.Pipeline(runner=StreamingRunner(), options=options) as p:
+    with streaming_pipeline() as p:
         (
             p
             | stream.advance_watermark_to_infinity()

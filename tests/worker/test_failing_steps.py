@@ -15,7 +15,7 @@ from apache_beam.io import iobase
 from apache_beam.io.range_trackers import OffsetRangeTracker
 from apache_beam.transforms import window
 from failing import failure_of
-from one_position import OnePosition
+from positions import Positions
 
 pytestmark = pytest.mark.usefixtures("by_value")
 
@@ -192,7 +192,7 @@ class Splitting(beam.DoFn):
         self,
         element: Any,
         side: Any,
-        tracker: Any = beam.DoFn.RestrictionParam(OnePosition()),
+        tracker: Any = beam.DoFn.RestrictionParam(Positions(1)),
     ) -> Any:
         if tracker.try_claim(0):
             yield element
