@@ -10,7 +10,6 @@ import argparse
 import multiprocessing
 import multiprocessing.connection
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from rich.console import Console
 from rich.table import Table
 
 from pyspark_eventhubs.amqp_client import AmqpClient
-from pyspark_eventhubs.placement import PLACEMENTS, place
 from pyspark_eventhubs.planning import Planner
 from pyspark_eventhubs.pool import Pool
 from pyspark_eventhubs.positions import EventPosition
@@ -123,21 +121,6 @@ def clients(console: Console, events: int) -> None:
     console.print(table)
 
 
-def planning(console: Console, partitions: int) -> None:
-    """Prints what it takes to ask for the bounds of all partitions."""
-    table = Table("partitions", "first, ms", "then, ms")
-    with served(partitions, 10, 100) as (text, _):
-        client = AmqpClient(ConnectionSettings(text=text))
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            client.bounds(map(str, range(partitions)))
-            times.append(1000 * (time.perf_counter() - start))
-        client.close()
-        table.add_row(str(partitions), f"{times[0]:.0f}", f"{min(times[1:]):.0f}")
-    console.print(table)
-
-
 def stream(console: Console, partitions: int, events: int, batches: int) -> None:
     """Prints what a stream to a count takes under Spark, and how many receivers."""
     from pyspark_eventhubs import EventHubsSource
@@ -234,55 +217,30 @@ def _others(text: str, threshold: float | None, limit: int, seconds: float) -> f
     return found
 
 
-def placements(console: Console, hubs: int, partitions: int) -> None:
-    """Prints how evenly the partitions of hubs come to places."""
-    table = Table("placement", "places", "most less least of a hub: hubs", "all hubs, most : least")
-    for placement in PLACEMENTS:
-        for places in (8, 12, 32):
-            counts: Counter[int] = Counter()
-            spread: Counter[int] = Counter()
-            for hub in range(hubs):
-                own = Counter(
-                    place(f"hub-{hub}", str(at), places, placement) for at in range(partitions)
-                )
-                counts.update(own)
-                spread[max(own.values()) - min(own[at] for at in range(places))] += 1
-            bars = ", ".join(f"{much}: {spread[much]}" for much in sorted(spread))
-            table.add_row(
-                placement, str(places), bars, f"{max(counts.values())} : {min(counts.values())}"
-            )
-    console.print(table)
-
-
 def _same(batches: Iterator[Any]) -> Iterator[Any]:
     return batches
 
 
-PARTS = ("clients", "planning", "stream", "slow", "placement")
+PARTS = ("clients", "stream", "slow")
 
 
 def main() -> None:
     """Runs what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=100_000, help="of each partition")
-    parser.add_argument("--partitions", type=int, default=32, help="whose bounds are asked for")
     parser.add_argument("--batches", type=int, default=50, help="micro-batches of a stream")
     parser.add_argument("--seconds", type=float, default=5, help="of each reading of part slow")
-    parser.add_argument("--part", choices=PARTS, action="append", help="default: the first two")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: clients")
     arguments = parser.parse_args()
     console = Console()
-    for part in arguments.part or PARTS[:2]:
+    for part in arguments.part or PARTS[:1]:
         match part:
             case "clients":
                 clients(console, arguments.events)
-            case "planning":
-                planning(console, arguments.partitions)
             case "stream":
                 stream(console, 4, arguments.events, arguments.batches)
             case "slow":
                 slow(console, 8, arguments.seconds)
-            case "placement":
-                placements(console, 200, arguments.partitions)
 
 
 if __name__ == "__main__":
