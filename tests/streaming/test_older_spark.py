@@ -12,6 +12,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from in_process import Crash, Spark, StreamingRunner
 
+from pyspark_eventhubs.stream_readers import DataSourceStreamArrowWriter
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming import execution, tick_source
@@ -22,10 +23,7 @@ from sparkbeam.streaming.generation import Generation
 from sparkbeam.streaming.source_watermarks import SourceClock
 from sparkbeam.streaming.tick_source import SourceSpec, TickReader
 from sparkbeam.upstream.spark import freezes_available_now, shown_offset
-from sparkbeam.upstream.stream_readers import (
-    DataSourceStreamArrowWriter,
-    SupportsTriggerAvailableNow,
-)
+from sparkbeam.upstream.stream_readers import SupportsTriggerAvailableNow
 from sparkbeam.wire.messages import SCHEMA, Message
 from sparkbeam.worker.streaming import spark_operators
 from sparkbeam_eventhubs.hooks import HubHooks

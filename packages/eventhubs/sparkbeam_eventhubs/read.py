@@ -10,17 +10,17 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PBegin, PCollection
 
-from pyspark_eventhubs import kafka
 from pyspark_eventhubs.event_rows import EVENT_TIME, schema
 from pyspark_eventhubs.placement import BALANCED, PLACEMENTS
 from pyspark_eventhubs.positions import EventPosition, all_as_text
-from pyspark_eventhubs.settings import ConnectionSettings, packed
 from pyspark_eventhubs.slow_partitions import SlowPartitions
 from pyspark_eventhubs.source_options import DEFAULT_GROUP, PICKLED_MONITOR
 from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks import SourceHooks
 from sparkbeam.io.read import ReadFromSpark
+from sparkbeam_eventhubs import kafka_options
+from sparkbeam_eventhubs.connection import connection_of, packed
 from sparkbeam_eventhubs.hooks import HubHooks
 from sparkbeam_eventhubs.hub_event import EventHubsEvent
 from sparkbeam_eventhubs.kafka_endpoint import AMQP, ENDPOINTS, KAFKA, ReadOverKafka, refuse
@@ -122,7 +122,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
     ) -> None:
         super().__init__()
         named = connection_string, event_hub, fully_qualified_namespace
-        connection = ConnectionSettings.from_arguments(*named, credential, client)
+        connection = connection_of(*named, credential, client)
         self._drop_repeats = arguments.flag("drop_repeats", drop_repeats)
         self._ends = ending_position is not None or bool(ending_positions)
         options = (
@@ -136,7 +136,7 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
         self._read: _Read = _ReadHub(options, watermark_delay, _idle(idle_timeout))
         if arguments.one_of("endpoint", endpoint, ENDPOINTS) == KAFKA:
             refuse(ReadFromEventHubs, locals(), _AMQP_ONLY)
-            read = partial(kafka.reading, connection, consumer_group)
+            read = partial(kafka_options.reading, connection, consumer_group)
             read = partial(read, starting_position, ending_position, max_events_per_trigger)
             read = partial(read, fail_on_data_loss=fail_on_data_loss)
             idle = _KAFKA_IDLE if idle_timeout == 0 else idle_timeout

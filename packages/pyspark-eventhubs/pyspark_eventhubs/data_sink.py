@@ -23,8 +23,7 @@ from pyspark.sql.types import (
 
 from pyspark_eventhubs.event_writer import HubWriter, Sending
 from pyspark_eventhubs.source_options import SinkOptions
-from sparkbeam.errors import ConfigurationError
-from sparkbeam.upstream.stream_readers import DataSourceStreamArrowWriter
+from pyspark_eventhubs.stream_readers import DataSourceStreamArrowWriter
 
 BODY, PARTITION, KEY, PROPERTIES = _COLUMNS = (
     "body",
@@ -52,30 +51,30 @@ _QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 def check_columns(schema: StructType) -> None:
-    """Raise :class:`ConfigurationError` if rows have no body, or unknown columns."""
+    """Raise ValueError if rows have no body, or unknown columns."""
     for column in schema:
         if column.name not in _TYPES:
-            raise ConfigurationError(
+            raise ValueError(
                 f"An event has no column '{column.name}', only {', '.join(_COLUMNS)}: select "
                 "the columns to send."
             )
         types, wanted = _TYPES[column.name]
         if not isinstance(column.dataType, types):
-            raise ConfigurationError(
+            raise ValueError(
                 f"The column '{column.name}' is {column.dataType.simpleString()} but must be "
                 f"{wanted}."
             )
         if isinstance(column.dataType, MapType):
             _check_properties(column.dataType)
     if BODY not in schema.names:
-        raise ConfigurationError("An event needs a body: add a binary or string column 'body'.")
+        raise ValueError("An event needs a body: add a binary or string column 'body'.")
 
 
 def _check_properties(properties: MapType) -> None:
     names = isinstance(properties.keyType, StringType)
     if not names or not isinstance(properties.valueType, _PLAIN):
         wrong = "values must be strings, numbers, bools, bytes or timestamps"
-        raise ConfigurationError(
+        raise ValueError(
             f"The column 'properties' is {properties.simpleString()}: its "
             f"{wrong if names else 'keys must be strings'}."
         )

@@ -149,7 +149,7 @@ def _marks(base: alt.Chart, y: alt.Y) -> list[alt.Chart]:
     ]
 
 
-def _specification(chart: alt.LayerChart) -> dict[str, Any]:
+def _specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
     """Return the specification of a chart in the page's style, as wide as its container."""
     specification: dict[str, Any] = chart.to_dict()
     return {
