@@ -30,7 +30,6 @@ class QueryRun:
         checked: None if unchecked, ``passed``, or the difference.
         revision: the commit of sparkbeam, with ``+`` if files were modified; None if unknown.
         machine: processor, cores and memory; None if unknown.
-        lacks: the missing feature of the runner that explains the failure.
         pace: the seconds that a fixed piece of Python took just before the run, as a measure of the
             machine's load; None if unknown.
     """
@@ -56,14 +55,12 @@ class QueryRun:
     checked: str | None = None
     revision: str | None = None
     machine: str | None = None
-    lacks: str | None = None
     pace: float | None = None
 
     @property
     def is_right(self) -> bool:
-        """Return whether nothing failed: it ran, unless its runner cannot, and no check failed."""
-        ran = self.failure is None or self.lacks is not None
-        return ran and self.checked in (None, PASSED)
+        """Return whether it ran, and no check failed."""
+        return self.failure is None and self.checked in (None, PASSED)
 
     @property
     def label(self) -> str:

@@ -12,13 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.runners.portability.prism_runner import PrismJobServer
 from click.testing import CliRunner, Result
 from in_process import StreamingRunner
 from pasts import COMMITS
 from runs import a_run
 
-from beam_nexmark import available_runners, engine, history, measure, provenance
+from beam_nexmark import engine, history, measure, provenance
 from beam_nexmark.configuration import Configuration
 from beam_nexmark.engine import Engine
 from beam_nexmark.measure import Measurement
@@ -144,69 +143,6 @@ class TestRun:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["--query", "17"], "Unknown query '17'"),
-            (["--query", "one"], "Unknown query 'one'"),
-            (["--query", "-1"], "Unknown query '-1'"),
-            (["--query", "1,"], "Unknown query ''"),
-            (["--events", "0"], "'--events'"),
-            (["--events", "-5"], "'--events'"),
-            (["--events", "many"], "'--events'"),
-            (["--repeat", "0"], "'--repeat'"),
-            (["--mode", "fast"], "'--mode'"),
-            (["--rate", "5"], "Only a stream has a rate: add --mode streaming."),
-            (["--mode", "batch", "--rate", "5"], "Only a stream has a rate"),
-            (["--mode", "streaming", "--rate", "0"], "'--rate'"),
-            (["--mode", "streaming", "--rate", "many"], "'--rate'"),
-            (["--runner", "NoRunner"], "Unknown runner 'NoRunner'"),
-            (["--evnets", "5"], "Unknown option or command '--evnets'"),
-            (["compar"], "Unknown option or command 'compar'"),
-            (["--spark_parallelism=0"], "must be at least 1"),
-            (["--json", "none/runs.json"], "There is no folder 'none'"),
-            (["--json", "."], "'--json'"),
-            (["--report", "none/page.html"], "There is no folder 'none'"),
-            (["report", "none/page.html"], "There is no folder 'none'"),
-            (["report"], "does not exist: 'sparkbeam nexmark' creates it"),
-            (["report", "--history", "text"], "is not a run"),
-            (["--history", "text"], "is not a run"),
-            (["--history", "text/history.jsonl"], "Cannot write"),
-            (["generate", "--events", "0", "out"], "'--events'"),
-            (["generate", "--format", "csv", "out"], "'--format'"),
-            (["generate", "none/out"], "There is no folder 'none'"),
-            (["ci", "--modes", "fast"], "'fast' is not a mode: use batch, streaming, or both."),
-            (["ci", "--modes", ","], "The list is empty."),
-            (["ci", "--runners", " "], "The list is empty."),
-            (
-                ["ci", "--runners", "FnApiRunner,No", "--history", "new.jsonl"],
-                "Unknown runner 'No'",
-            ),
-            (["ci", "--evnets", "5"], "Unknown option or command '--evnets'"),
-            (["ci", "--report", "none/page.html"], "There is no folder 'none'"),
-            (["--json", "/proc/runs.json"], "Cannot write '/proc/runs.json'"),
-            (["--report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
-            (["report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
-            (["generate", "/proc/events.json"], "Cannot write '/proc/events.json'"),
-            (["--history", "/proc/history.jsonl"], "Cannot write"),
-            (["--history", "."], "'--history'"),
-            (["--set", "window_size"], "'window_size' is not NAME=NUMBER"),
-            (["--set", "windowsize=20"], "Unknown setting 'windowsize': use events, "),
-            (["--set", "log_folder=/tmp"], "Unknown setting 'log_folder'"),
-            (["--set", "window_size="], "'window_size' is '', but must be a whole number"),
-            (["--set", "window_size=1.5"], "'window_size' is '1.5', but must be a whole number"),
-            (["--set", "window_size=0"], "'window_size' is 0, but must be a whole number >= 1"),
-            (["--set", "event_rate=9999999"], "'event_rate' is 9999999"),
-            (["--set", "events=5"], "Use --events"),
-            (["generate", "--set", "generators=-1", "out"], "'generators' is -1"),
-        ],
-    )
-    def test_it_is_told_on_one_line(
-        self, arguments: list[str], message: str, tmp_path: Path
-    ) -> None:
-        (tmp_path / "text").write_text("This is a text. " * 100)
-        assert message in problem(run(*arguments))
-
     def test_a_place_that_can_be_written_is_left_as_it_was(self, tmp_path: Path) -> None:
         (tmp_path / "old.json").write_text("old")
         assert "Unknown runner" in problem(
@@ -264,31 +200,8 @@ class TestOverTime:
         arguments = ("--runners", "FnApiRunner", "--modes", "batch", "--repeat", 1)
         assert run("ci", "--query", 2, "--events", 500, *arguments).exit_code == 1
 
-    def test_ci_runs_the_runners_of_this_machine(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        usual = engine.prepared
-        monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "none"))
-        monkeypatch.setattr(available_runners, "OTHER_EVENTS", 200)
-        monkeypatch.setattr(
-            engine,
-            "prepared",
-            lambda name, arguments, **_: replace(usual("FnApiRunner", arguments), name=name),
-        )
-        result = run("ci", "--query", "2,12", "--modes", "batch", "--events", 500, "--repeat", 2)
-        assert result.exit_code == 1, "only of Beam's own runner it is known that it has no clock"
-        runs = history.read(history.default_path())
-        assert [(one.runner, one.query, one.repeat, one.events) for one in runs] == [
-            *[("SparkRunner", query, number, 500) for query in (2, 12) for number in (1, 2)],
-            ("FnApiRunner", 2, 1, 200),
-            ("FnApiRunner", 12, 1, 200),
-        ]
-        assert [one.is_right for one in runs] == [True, True, False, False, True, True]
-        assert "PrismRunner is skipped: its program is not in" in result.stdout
-        assert "q12 processing time windows cannot run here: it has no clock" in result.stdout
-
-    def test_ci_leaves_a_runner_of_this_machine_out_that_does_not_start(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_ci_tells_of_a_runner_that_does_not_start(
+        self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         usual = engine.prepared
 
@@ -297,22 +210,12 @@ class TestOverTime:
                 raise OSError("Exec format error")
 
         def prepared(name: str, arguments: Any, **_: Any) -> Engine:
-            runner = Broken() if name == "PrismRunner" else FnApiRunner()
-            return replace(usual("FnApiRunner", arguments), name=name, runner=runner)
+            return replace(usual("FnApiRunner", arguments), name=name, runner=Broken())
 
         monkeypatch.setattr(engine, "prepared", prepared)
-        arguments = ("--query", 2, "--modes", "batch", "--events", 500, "--repeat", 1)
-        result = run("ci", *arguments, f"--prism_location={tmp_path}")
-        assert result.exit_code == 0, result.output
-        assert "PrismRunner is skipped in batch: PrismRunner does not start" in result.stdout
-        assert "OSError: Exec format error" in result.stdout
-        assert {one.runner for one in history.read(history.default_path())} == {
-            "SparkRunner",
-            "FnApiRunner",
-        }
-        chosen = run("ci", *arguments, "--runners", "PrismRunner")
-        assert chosen.exit_code == 2
-        assert "Error: PrismRunner does not start: OSError" in chosen.stderr
+        result = run("ci", "--query", 2, "--modes", "batch", "--events", 500)
+        assert result.exit_code == 2
+        assert "Error: SparkRunner does not start: OSError" in result.stderr
 
     @pytest.mark.part(4)
     @pytest.mark.parametrize(
