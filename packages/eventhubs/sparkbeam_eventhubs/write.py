@@ -120,14 +120,8 @@ class EventWriter(HubWriter, TakesSinkId):
         return EventWriter(self._sending, sink_id)
 
 
-class _Always:
-    """A constant function of elements."""
-
-    def __init__(self, value: Any) -> None:
-        self._value = value
-
-    def __call__(self, element: Any) -> Any:
-        return self._value
+def _constant(value: Any, element: Any) -> Any:
+    return value
 
 
 def _bytes(given: int | None) -> int:
@@ -150,17 +144,17 @@ def _properties(given: Any) -> Callable[[Any], Mapping[str, Any]] | None:
         check_properties(given)
     except EventHubsError as error:
         raise ConfigurationError(str(error)) from None
-    return _Always(dict(given))
+    return partial(_constant, dict(given))
 
 
 def _key(given: Any) -> Callable[[Any], str | None] | None:
     if given is None or callable(given):
         return given
     remedy = "use a string, or a function that returns one for an element"
-    return _Always(arguments.text("partition_key", given, remedy))
+    return partial(_constant, arguments.text("partition_key", given, remedy))
 
 
 def _partition(given: Any) -> Callable[[Any], int | None] | None:
     if given is None or callable(given):
         return given
-    return _Always(arguments.whole_number("partition_id", given, least=0, most=2**31))
+    return partial(_constant, arguments.whole_number("partition_id", given, least=0, most=2**31))

@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -97,9 +96,9 @@ class _Sends:
         sending = Sending(
             self._options.connection,
             itemgetter(BODY),
-            _properties,
-            _key,
-            _partition,
+            lambda row: dict(row.get(PROPERTIES) or ()),
+            lambda row: row.get(KEY),
+            lambda row: row.get(PARTITION),
             self._options.batch_bytes,
             self._options.timeout,
         )
@@ -131,17 +130,3 @@ class EventHubsStreamWriter(_Sends, DataSourceStreamArrowWriter):
         if not query or not batch:  # So that nothing is taken for a repeat that is none.
             return uuid.uuid4().hex, 0
         return query, int(batch)
-
-
-def _properties(row: Any) -> dict[str, Any]:
-    return dict(row.get(PROPERTIES) or ())
-
-
-def _key(row: Any) -> str | None:
-    key: str | None = row.get(KEY)
-    return key
-
-
-def _partition(row: Any) -> int | None:
-    number: int | None = row.get(PARTITION)
-    return number
