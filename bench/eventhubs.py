@@ -1,9 +1,8 @@
-"""Speed of reading event hubs: by the Azure SDK, by the source alone and by a stream of Spark.
+"""Speed of reading event hubs: by the Azure SDK and by the source alone.
 
 Run with ``python bench/eventhubs.py``. The server runs in a process of its own, on loopback, so
 that the times are of the reader; a second of CPU is one of the process that reads, and so a figure
-for a core. ``--part stream`` runs a stream from the hub to a count under Spark in place of that,
-and tells how many receivers that took, and how long planning.
+for a core. ``--part slow`` tells what a slow partition costs the others.
 """
 
 import argparse
@@ -44,10 +43,7 @@ def serve(pipe: Any, partitions: int, events: int, size: int) -> None:
             )
         pipe.send(server.connection_string(HUB))
         while (asked := pipe.recv()) != "end":
-            if asked == "counts":
-                pipe.send(server.counts())
-            else:
-                server.slow_down(HUB, *asked)
+            server.slow_down(HUB, *asked)
 
 
 @contextmanager
@@ -121,52 +117,6 @@ def clients(console: Console, events: int) -> None:
     console.print(table)
 
 
-def stream(console: Console, partitions: int, events: int, batches: int) -> None:
-    """Prints what a stream to a count takes under Spark, and how many receivers."""
-    from pyspark_eventhubs import EventHubsSource
-    from sparkbeam.options.spark_options import SparkBeamOptions
-    from sparkbeam.spark.session import obtain
-
-    spark = obtain(SparkBeamOptions(["--spark_master=local[2]"]))
-    spark.dataSource.register(EventHubsSource)
-    counted: list[int] = []
-    opened_by: list[int] = []
-    with served(partitions, events, 100) as (text, pipe):
-
-        def count(batch: Any, number: int) -> None:
-            # A second Python worker in each task, as pipelines have.
-            counted.append(batch.mapInArrow(_same, batch.schema).count())
-            pipe.send("counts")
-            opened_by.append(pipe.recv().receivers)
-
-        frame = (
-            spark.readStream.format("eventhubs")
-            .option("connectionString", text)
-            .option("startingPosition", "start")
-            .option("maxEventsPerTrigger", str(partitions * events // batches))
-            .load()
-        )
-        query = frame.writeStream.foreachBatch(count).trigger(availableNow=True).start()
-        start = time.perf_counter()
-        query.awaitTermination()
-        seconds = time.perf_counter() - start
-        assert sum(counted) == partitions * events, counted
-        pipe.send("counts")
-        counts = pipe.recv()
-        planned = [progress["durationMs"]["latestOffset"] for progress in query.recentProgress]
-    reads, made = partitions * (len(counted) - 1), opened_by[-1] - opened_by[0]
-    console.print(
-        f"{sum(counted):,} events of {partitions} partitions in {len(counted)} "
-        f"micro-batches, {seconds:.1f} s; planning {sorted(planned)[len(planned) // 2]} ms"
-    )
-    console.print(
-        f"After the first micro-batch {reads} reads opened {made} receivers, "
-        f"{1 - made / reads:.1%} went on with one that was there; {counts.receivers} in all, over "
-        f"{counts.connections} connections"
-    )
-    spark.stop()
-
-
 def slow(console: Console, partitions: int, seconds: float) -> None:
     """Prints what a partition that is ten times slower costs the others."""
     table = Table("slow partition", "slow_partitions", "events/s of the others", "relative")
@@ -217,18 +167,13 @@ def _others(text: str, threshold: float | None, limit: int, seconds: float) -> f
     return found
 
 
-def _same(batches: Iterator[Any]) -> Iterator[Any]:
-    return batches
-
-
-PARTS = ("clients", "stream", "slow")
+PARTS = ("clients", "slow")
 
 
 def main() -> None:
     """Runs what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=100_000, help="of each partition")
-    parser.add_argument("--batches", type=int, default=50, help="micro-batches of a stream")
     parser.add_argument("--seconds", type=float, default=5, help="of each reading of part slow")
     parser.add_argument("--part", choices=PARTS, action="append", help="default: clients")
     arguments = parser.parse_args()
@@ -237,8 +182,6 @@ def main() -> None:
         match part:
             case "clients":
                 clients(console, arguments.events)
-            case "stream":
-                stream(console, 4, arguments.events, arguments.batches)
             case "slow":
                 slow(console, 8, arguments.seconds)
 
