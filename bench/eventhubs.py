@@ -1,16 +1,14 @@
-"""Speed of reading event hubs: by the Azure SDK, by the source alone and by a stream of Spark.
+"""Speed of reading event hubs: by the Azure SDK and by the source alone.
 
 Run with ``python bench/eventhubs.py``. The server runs in a process of its own, on loopback, so
 that the times are of the reader; a second of CPU is one of the process that reads, and so a figure
-for a core. ``--part stream`` runs a stream from the hub to a count under Spark in place of that,
-and tells how many receivers that took, and how long planning.
+for a core. ``--part slow`` tells what a slow partition costs the others.
 """
 
 import argparse
 import multiprocessing
 import multiprocessing.connection
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -20,7 +18,6 @@ from rich.console import Console
 from rich.table import Table
 
 from pyspark_eventhubs.amqp_client import AmqpClient
-from pyspark_eventhubs.placement import PLACEMENTS, place
 from pyspark_eventhubs.planning import Planner
 from pyspark_eventhubs.pool import Pool
 from pyspark_eventhubs.positions import EventPosition
@@ -46,10 +43,7 @@ def serve(pipe: Any, partitions: int, events: int, size: int) -> None:
             )
         pipe.send(server.connection_string(HUB))
         while (asked := pipe.recv()) != "end":
-            if asked == "counts":
-                pipe.send(server.counts())
-            else:
-                server.slow_down(HUB, *asked)
+            server.slow_down(HUB, *asked)
 
 
 @contextmanager
@@ -123,67 +117,6 @@ def clients(console: Console, events: int) -> None:
     console.print(table)
 
 
-def planning(console: Console, partitions: int) -> None:
-    """Prints what it takes to ask for the bounds of all partitions."""
-    table = Table("partitions", "first, ms", "then, ms")
-    with served(partitions, 10, 100) as (text, _):
-        client = AmqpClient(ConnectionSettings(text=text))
-        times = []
-        for _ in range(5):
-            start = time.perf_counter()
-            client.bounds(map(str, range(partitions)))
-            times.append(1000 * (time.perf_counter() - start))
-        client.close()
-        table.add_row(str(partitions), f"{times[0]:.0f}", f"{min(times[1:]):.0f}")
-    console.print(table)
-
-
-def stream(console: Console, partitions: int, events: int, batches: int) -> None:
-    """Prints what a stream to a count takes under Spark, and how many receivers."""
-    from pyspark_eventhubs import EventHubsSource
-    from sparkbeam.options.spark_options import SparkBeamOptions
-    from sparkbeam.spark.session import obtain
-
-    spark = obtain(SparkBeamOptions(["--spark_master=local[2]"]))
-    spark.dataSource.register(EventHubsSource)
-    counted: list[int] = []
-    opened_by: list[int] = []
-    with served(partitions, events, 100) as (text, pipe):
-
-        def count(batch: Any, number: int) -> None:
-            # A second Python worker in each task, as pipelines have.
-            counted.append(batch.mapInArrow(_same, batch.schema).count())
-            pipe.send("counts")
-            opened_by.append(pipe.recv().receivers)
-
-        frame = (
-            spark.readStream.format("eventhubs")
-            .option("connectionString", text)
-            .option("startingPosition", "start")
-            .option("maxEventsPerTrigger", str(partitions * events // batches))
-            .load()
-        )
-        query = frame.writeStream.foreachBatch(count).trigger(availableNow=True).start()
-        start = time.perf_counter()
-        query.awaitTermination()
-        seconds = time.perf_counter() - start
-        assert sum(counted) == partitions * events, counted
-        pipe.send("counts")
-        counts = pipe.recv()
-        planned = [progress["durationMs"]["latestOffset"] for progress in query.recentProgress]
-    reads, made = partitions * (len(counted) - 1), opened_by[-1] - opened_by[0]
-    console.print(
-        f"{sum(counted):,} events of {partitions} partitions in {len(counted)} "
-        f"micro-batches, {seconds:.1f} s; planning {sorted(planned)[len(planned) // 2]} ms"
-    )
-    console.print(
-        f"After the first micro-batch {reads} reads opened {made} receivers, "
-        f"{1 - made / reads:.1%} went on with one that was there; {counts.receivers} in all, over "
-        f"{counts.connections} connections"
-    )
-    spark.stop()
-
-
 def slow(console: Console, partitions: int, seconds: float) -> None:
     """Prints what a partition that is ten times slower costs the others."""
     table = Table("slow partition", "slow_partitions", "events/s of the others", "relative")
@@ -234,55 +167,23 @@ def _others(text: str, threshold: float | None, limit: int, seconds: float) -> f
     return found
 
 
-def placements(console: Console, hubs: int, partitions: int) -> None:
-    """Prints how evenly the partitions of hubs come to places."""
-    table = Table("placement", "places", "most less least of a hub: hubs", "all hubs, most : least")
-    for placement in PLACEMENTS:
-        for places in (8, 12, 32):
-            counts: Counter[int] = Counter()
-            spread: Counter[int] = Counter()
-            for hub in range(hubs):
-                own = Counter(
-                    place(f"hub-{hub}", str(at), places, placement) for at in range(partitions)
-                )
-                counts.update(own)
-                spread[max(own.values()) - min(own[at] for at in range(places))] += 1
-            bars = ", ".join(f"{much}: {spread[much]}" for much in sorted(spread))
-            table.add_row(
-                placement, str(places), bars, f"{max(counts.values())} : {min(counts.values())}"
-            )
-    console.print(table)
-
-
-def _same(batches: Iterator[Any]) -> Iterator[Any]:
-    return batches
-
-
-PARTS = ("clients", "planning", "stream", "slow", "placement")
+PARTS = ("clients", "slow")
 
 
 def main() -> None:
     """Runs what is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--events", type=int, default=100_000, help="of each partition")
-    parser.add_argument("--partitions", type=int, default=32, help="whose bounds are asked for")
-    parser.add_argument("--batches", type=int, default=50, help="micro-batches of a stream")
     parser.add_argument("--seconds", type=float, default=5, help="of each reading of part slow")
-    parser.add_argument("--part", choices=PARTS, action="append", help="default: the first two")
+    parser.add_argument("--part", choices=PARTS, action="append", help="default: clients")
     arguments = parser.parse_args()
     console = Console()
-    for part in arguments.part or PARTS[:2]:
+    for part in arguments.part or PARTS[:1]:
         match part:
             case "clients":
                 clients(console, arguments.events)
-            case "planning":
-                planning(console, arguments.partitions)
-            case "stream":
-                stream(console, 4, arguments.events, arguments.batches)
             case "slow":
                 slow(console, 8, arguments.seconds)
-            case "placement":
-                placements(console, 200, arguments.partitions)
 
 
 if __name__ == "__main__":

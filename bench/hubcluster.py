@@ -5,8 +5,7 @@ WriteToEventHubs and to Parquet files on a standalone cluster of real processes 
 over 4 partitions of a server in another process, which gets events at a rate all the while. Driver
 with JVM, executors and Python workers are killed at random, a driver in one of six kills; the
 driver is started again over its checkpoint. The files have to hold each event once, and so does the
-other hub without repeats. ``bench/hubkills.py`` does the same in less time with a stand-in for
-Spark, and further faults.
+other hub without repeats.
 """
 
 import argparse

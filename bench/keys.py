@@ -3,7 +3,7 @@
 Run with ``python bench/keys.py``. The first micro-batch counts each key once; each further one
 counts 10,000 random keys. The time is what Spark says (``triggerExecution``), the median of those
 after the first ones, and so holds all that a user waits for: reading, the stateful step, the
-commit of its state. ``bench/pages.py`` tells what of the state is read and written.
+commit of its state.
 """
 
 import argparse

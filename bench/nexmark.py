@@ -22,12 +22,12 @@ from rich.console import Console
 from rich.progress import track
 from rich.table import Table
 
+from beam_nexmark import history
 from beam_nexmark.configuration import Configuration
 from beam_nexmark.engine import Engine, prepared
 from beam_nexmark.measure import Measurement
 from beam_nexmark.queries import QUERIES
-from beam_nexmark.record import OURS, QueryRun, median_seconds, read_json, write_json
-from beam_nexmark.report.charts import label
+from beam_nexmark.record import OURS, QueryRun, median_seconds
 
 OURS_COLOUR, OTHER_COLOUR, INK = "#0860ca", "#b34700", "#1f2328"
 
@@ -47,7 +47,7 @@ def main() -> None:
     logging.disable(logging.WARNING)
 
     files = arguments.from_json
-    runs = [run for file in files for run in read_json(file)] if files else measured(arguments)
+    runs = [run for file in files for run in history.read(file)] if files else measured(arguments)
     show(runs)
     if arguments.picture:
         arguments.picture.write_text(drawn(runs), encoding="utf-8")
@@ -73,7 +73,7 @@ def in_contest(ours: Engine, arguments: argparse.Namespace) -> list[QueryRun]:
     for number in track(numbers, "Queries", console=Console(stderr=True), transient=True):
         for contestant, repeats in contestants:
             runs += [contestant.run(QUERIES[number], 1 + repeat) for repeat in range(repeats)]
-            write_json(runs, arguments.json)
+            history.write(runs, arguments.json)
     return runs
 
 
@@ -95,7 +95,7 @@ def show(runs: Sequence[QueryRun]) -> None:
         seconds, other = median_seconds(ours), median_seconds(others)
         ended = next((run.results for run in (*ours, *others) if not run.failure), None)
         table.add_row(
-            label(ours[0]),
+            ours[0].label,
             "failed" if seconds is None else f"{seconds:.2f}",
             ("failed" if others else "") if other is None else f"{other:.2f}",
             f"{other / seconds:.1f}" if seconds and other else "",
@@ -105,13 +105,13 @@ def show(runs: Sequence[QueryRun]) -> None:
     console.print(table)
     for run in runs:
         if run.failure:
-            console.print(f"{label(run)} on {run.runner}: {run.failure}", soft_wrap=True)
+            console.print(f"{run.label} on {run.runner}: {run.failure}", soft_wrap=True)
 
 
 def drawn(runs: Sequence[QueryRun]) -> str:
     """The medians of both as an SVG picture, a line between them for each query."""
     rows: list[dict[str, Any]] = [
-        {"query": label(group[0]), "runner": group[0].runner.split(".")[0], "seconds": seconds}
+        {"query": group[0].label, "runner": group[0].runner.split(".")[0], "seconds": seconds}
         for pair in paired(runs)
         for group in pair
         if (seconds := median_seconds(group)) is not None

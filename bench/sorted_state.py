@@ -6,15 +6,11 @@ Run with ``python bench/sorted_state.py``: the parts ``join`` and ``range``, or 
   and by ``AsOfJoin``. Bags give up after ``--limit`` seconds, and tell what they would have taken.
 - ``range``: the first 1,000 entries out of buffers in Spark's state store, nine times each, and out
   of a ``MapState`` of PySpark's own, which has no ranges: a program has to go through all of it.
-- ``large``: the state of one key, by ``--mode`` as a task in batch has it or in a streaming
-  pipeline, in a process that may take no more than 1 GB of memory.
 """
 
 import argparse
 import logging
-import os
 import random
-import resource
 import sys
 import tempfile
 import time
@@ -33,22 +29,17 @@ from apache_beam.transforms.window import TimestampedValue
 from pyspark import cloudpickle
 from rich.console import Console
 from rich.table import Table
-from sorted_ranges import ranges, state_of
+from sorted_ranges import ranges
 
 from sparkbeam import AsOfJoin, SparkRunner
 from sparkbeam.coders import OrderedIntCoder
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session
 from sparkbeam.state import SortedMultimapStateSpec
-from sparkbeam.worker.keyed.batch_records import MemoryRecords
 
 VALUE = b"x" * 20
 STEPS = 20
-MOST_MEMORY = 1 << 30
-PART = 100_000
 TRADES = Metrics.counter("bench", "trades")
-READ, READING = Metrics.counter("bench", "read"), Metrics.counter("bench", "reading")
-PEAK = Metrics.distribution("bench", "peak")
 
 Element = tuple[str, tuple[bool, int]]
 """A key; whether it is a trade, and when it was, in seconds."""
@@ -236,101 +227,25 @@ def joins(spark: Any, modes: list[str], sizes: list[int], limit: float) -> Table
     return table
 
 
-class OfOneKey(beam.DoFn):
-    """Puts 100 MB for each element that is a number, and reads all for one that is none."""
-
-    ENTRIES = SortedMultimapStateSpec("entries", OrderedIntCoder(), coders.BytesCoder())
-
-    def setup(self) -> None:
-        """Limits the memory of the process."""
-        resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
-
-    def process(
-        self,
-        element: tuple[str, int | None],
-        entries: Any = beam.DoFn.StateParam(ENTRIES),
-    ) -> None:
-        """Puts or reads entries of 1,000 bytes."""
-        start, number = time.perf_counter(), element[1]
-        if number is None:
-            READ.inc(sum(1 for _ in entries.all_entries()))
-            READING.inc(int(1e3 * (time.perf_counter() - start)))
-        else:
-            for entry in range(number * PART, (number + 1) * PART):
-                entries.put(entry, b"x" * 1000)
-        PEAK.update(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-
-
-def large_stream(spark: Any, megabytes: int) -> Table:
-    """The part ``large``, in streaming."""
-    events = TestStream()
-    for number in [*range(megabytes * 1000 // PART), None]:
-        events = events.add_elements([("key", number)]).advance_processing_time(1)
-    with tempfile.TemporaryDirectory() as folder:
-        flags = ["--streaming", f"--checkpoint_location={folder}"]
-        pipeline = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(flags))
-        typed = beam.Map(lambda pair: pair).with_output_types(tuple[str, int | None])
-        _ = pipeline | events | "Typed" >> typed | beam.ParDo(OfOneKey())
-        start = time.perf_counter()
-        result = pipeline.run()
-        result.wait_until_finish()
-        taken = time.perf_counter() - start
-    found = result.metrics().query(MetricsFilter().with_namespace("bench"))
-    counts = {counter.key.metric.name: counter.committed for counter in found["counters"]}
-    assert counts["read"] == megabytes * 1000
-    (peak,) = (d.committed.max for d in found["distributions"] if d.key.metric.name == "peak")
-    table = Table("state of one key", "whole pipeline, s", "read all, s", "peak, MB")
-    reading = f"{counts['reading'] / 1e3:.0f}"
-    table.add_row(f"{megabytes:,} MB in streaming", f"{taken:.0f}", reading, f"{peak:,}")
-    return table
-
-
-def large(megabytes: int) -> Table:
-    """The part ``large``: in this process, as a task of a batch has it."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    records, value = MemoryRecords(), b"x" * 1000
-    count = megabytes * 1000
-    start = time.perf_counter()
-    state = state_of(records.record(b"key"))
-    for number in range(count):
-        state.put(number, value)
-    put = time.perf_counter() - start
-    assert sum(1 for _ in state.all_entries()) == count
-    read = time.perf_counter() - start - put
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    table = Table("state of one key", "put, s", "read all, s", "process before, MB", "peak, MB")
-    table.add_row(f"{megabytes:,} MB", f"{put:.0f}", f"{read:.0f}", f"{before:.0f}", f"{peak:.0f}")
-    return table
-
-
 def main() -> None:
     """Runs the parts and prints their tables."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--part", choices=["join", "range", "large"])
+    parser.add_argument("--part", choices=["join", "range"])
     parser.add_argument("--mode", choices=["batch", "streaming"], help="default: both, of joins")
     parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 10_000, 100_000])
     parser.add_argument("--buffers", type=int, nargs="*", default=[10**4, 10**5, 10**6, 10**7])
     parser.add_argument("--plain", type=int, nargs="*", default=[10**4, 10**5])
     parser.add_argument("--limit", type=float, default=30, help="seconds for bags")
-    parser.add_argument("--megabytes", type=int, default=5000)
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     console = Console(width=120)
-    if arguments.part == "large" and arguments.mode != "streaming":
-        console.print(large(arguments.megabytes))
-        return
-    # Another pool of Arrow's reserves a gigabyte at its start, used or not.
-    os.environ["ARROW_DEFAULT_MEMORY_POOL"] = "system"
     spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
     if arguments.part in (None, "join"):
         modes = [arguments.mode] if arguments.mode else ["batch", "streaming"]
         console.print(joins(spark, modes, arguments.sizes, arguments.limit))
     if arguments.part in (None, "range"):
         console.print(ranges(spark, arguments.buffers, arguments.plain))
-    if arguments.part == "large":
-        console.print(large_stream(spark, arguments.megabytes))
     spark.stop()
 
 

@@ -1,8 +1,7 @@
 """The state store of streaming layers: what an access costs, by way and by size.
 
 Run with ``python bench/state.py``. One query with two micro-batches: the first fills the
-state, the second is measured. It compares ways to read and write the state of many keys, and
-reads and clears a range of ordered bags of several sizes.
+state, the second is measured. It compares ways to read and write the state of many keys.
 """
 
 import logging
@@ -27,8 +26,6 @@ from sparkbeam.worker.state.store import ByteMap, PipelinedSparkMap, SparkMap
 
 KEYS = [b"key %d" % number for number in range(50_000)]
 VALUE = b"x" * 100
-BUFFERS = [10_000, 100_000, 1_000_000]
-RANGE = 1000
 PROVIDER = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SCHEMA = "task string, seconds double"
 
@@ -58,41 +55,6 @@ def paged(entries: ByteMap) -> None:
     state.save()
 
 
-def fill(count: int) -> Callable[[ByteMap], None]:
-    """A task that makes an ordered bag."""
-
-    def task(entries: ByteMap) -> None:
-        state = ShardState(entries)
-        bag = state.stage(str(count)).record(b"key").ordered(b"cell")
-        bag.add((stamp, b"value %d" % stamp) for stamp in range(count))
-        state.save()
-
-    return task
-
-
-def read(count: int) -> Callable[[ByteMap], None]:
-    """A task that reads a range in the middle of an ordered bag."""
-
-    def task(entries: ByteMap) -> None:
-        bag = ShardState(entries).stage(str(count)).record(b"key").ordered(b"cell")
-        assert len(list(bag.range(count // 2, count // 2 + RANGE))) == RANGE
-
-    return task
-
-
-def clear(count: int) -> Callable[[ByteMap], None]:
-    """A task that clears that range."""
-
-    def task(entries: ByteMap) -> None:
-        state = ShardState(entries)
-        bag = state.stage(str(count)).record(b"key").ordered(b"cell")
-        bag.clear(count // 2, count // 2 + RANGE)
-        state.save()
-        assert len(bag) == count - RANGE
-
-    return task
-
-
 Task = tuple[str, Callable[..., ByteMap], Callable[[ByteMap], None]]
 
 WAYS: list[Task] = [
@@ -100,14 +62,6 @@ WAYS: list[Task] = [
     ("an entry for each key, pipelined", PipelinedSparkMap, all_at_once),
     ("pages, pipelined", PipelinedSparkMap, paged),
 ]
-
-
-def measured() -> Iterator[Task]:
-    """The tasks of the second micro-batch."""
-    yield from WAYS
-    for count in BUFFERS:
-        yield f"read {RANGE:,} of {count:,}", PipelinedSparkMap, read(count)
-        yield f"clear {RANGE:,} of {count:,}", PipelinedSparkMap, clear(count)
 
 
 class Measure(StatefulProcessor):
@@ -121,11 +75,7 @@ class Measure(StatefulProcessor):
     def handleInputRows(self, key: Any, rows: Any, timers: Any) -> Iterator[Row]:
         """Runs the tasks of the micro-batch."""
         first = [row.step for row in rows] == [0]
-        fills: list[Task] = [
-            *WAYS[1:],
-            *(("", PipelinedSparkMap, fill(count)) for count in BUFFERS),
-        ]
-        for name, map_class, task in fills if first else measured():
+        for name, map_class, task in WAYS[1:] if first else WAYS:
             by_key = task in (one_by_one, all_at_once)
             entries = map_class(self._keys if by_key else self._state)
             start = time.perf_counter()
@@ -169,11 +119,10 @@ def main() -> None:
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
     spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
     found = two_batches(spark, Measure())
-    table = Table("task", "ms", "µs per key or entry")
-    for name, _, _ in measured():
-        each = len(KEYS) if name in {way[0] for way in WAYS} else RANGE
+    table = Table("task", "ms", "µs per key")
+    for name, _, _ in WAYS:
         (seconds,) = found[name]
-        table.add_row(name, f"{seconds * 1e3:,.1f}", f"{seconds / each * 1e6:,.1f}")
+        table.add_row(name, f"{seconds * 1e3:,.1f}", f"{seconds / len(KEYS) * 1e6:,.1f}")
     Console().print(table)
     spark.stop()
 

@@ -13,6 +13,7 @@ from packaging.requirements import Requirement
 from without_packages import CLIENT, NO_PYSPARK, ROOT, environment
 
 from sparkbeam import __version__
+from sparkbeam.common.entry_points import packages
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.spark import session as sessions
 from sparkbeam.upstream import spark as of_spark
@@ -68,8 +69,7 @@ def runner_by_name():
 
 public = ("SparkRunner", "as_dataframe")
 uses = {name: lambda name=name: getattr(sparkbeam, name) for name in public}
-for name in ("sparkbeam.io", "pyspark_eventhubs"):
-    uses[name] = lambda name=name: importlib.import_module(name)
+uses["sparkbeam.io"] = lambda: importlib.import_module("sparkbeam.io")
 uses["by name"] = runner_by_name
 found = {name: of_error(use) for name, use in uses.items()}
 open("program.py", "w").write("from sparkbeam import SparkRunner\\nSparkRunner()")
@@ -90,7 +90,6 @@ def test_all_that_needs_pyspark_says_so_in_one_line(tmp_path: Path) -> None:
 
 WALK = """
 import importlib, pkgutil
-from sparkbeam.common.entry_points import packages
 
 for name in {}:
     for module in pkgutil.walk_packages(importlib.import_module(name).__path__, name + "."):
@@ -112,7 +111,7 @@ for options in ([], ["--spark_master=local[2]"], ["--spark_connect=local"]):
 
 
 def test_a_client_without_a_jvm_imports_everything_and_asks_for_a_server(tmp_path: Path) -> None:
-    done = run(tmp_path, CLIENT, WALK.format("packages() - {'beam_nexmark'}") + IMPORTS)
+    done = run(tmp_path, CLIENT, WALK.format(packages() - {"beam_nexmark"}) + IMPORTS)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines() == 3 * [
         "The installed PySpark is a client without a JVM: use --spark_connect=sc://host:15002, "
@@ -120,9 +119,9 @@ def test_a_client_without_a_jvm_imports_everything_and_asks_for_a_server(tmp_pat
     ]
 
 
-def test_the_data_source_of_event_hubs_needs_no_beam(tmp_path: Path) -> None:
+def test_the_data_source_of_event_hubs_needs_neither_sparkbeam_nor_beam(tmp_path: Path) -> None:
     others = {Requirement(one).name.replace("-", "_") for one in PROJECT["dependencies"]}
-    missing = others - {"cloudpickle", "numpy", "pyarrow"}
+    missing = {"sparkbeam", *others} - {"numpy", "pyarrow"}
     done = run(tmp_path, tuple(missing), WALK.format(["pyspark_eventhubs"]))
     assert done.returncode == 0, done.stderr
 

@@ -7,8 +7,8 @@ import json
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
-from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.common.untrusted_json import loaded, parsed
 from sparkbeam.errors import CheckpointFailed
 from sparkbeam.observe.figures.partitions import PartitionProgress
@@ -17,12 +17,15 @@ from sparkbeam.streaming.checkpoint_files import Files, files
 
 @dataclass(frozen=True)
 class NotePartitions:
-    """Writer of the status of a source's partitions."""
+    """Writer of the status of a source's partitions.
+
+    A status is a dataclass with the fields of :class:`.PartitionProgress`, without the step.
+    """
 
     checkpoint: str
     tag: int
 
-    def __call__(self, statuses: Sequence[PartitionStatus]) -> None:
+    def __call__(self, statuses: Sequence[Any]) -> None:
         """Write the statuses; ignore errors."""
         content = json.dumps([asdict(status) for status in statuses]).encode()
         with suppress(CheckpointFailed):

@@ -11,6 +11,7 @@ import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from in_process import Crash, Spark, rounds, streaming_pipeline
 
+from pyspark_eventhubs.stream_readers import DataSourceStreamArrowWriter
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming import execution, tick_source
@@ -21,10 +22,7 @@ from sparkbeam.streaming.generation import Generation
 from sparkbeam.streaming.source_watermarks import SourceClock
 from sparkbeam.streaming.tick_source import SourceSpec, TickReader
 from sparkbeam.upstream.spark import freezes_available_now, shown_offset
-from sparkbeam.upstream.stream_readers import (
-    DataSourceStreamArrowWriter,
-    SupportsTriggerAvailableNow,
-)
+from sparkbeam.upstream.stream_readers import SupportsTriggerAvailableNow
 from sparkbeam.wire.messages import SCHEMA, Message
 from sparkbeam.worker.streaming import spark_operators
 from sparkbeam_eventhubs.hooks import HubHooks

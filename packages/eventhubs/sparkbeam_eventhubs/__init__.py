@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 from sparkbeam.common.lazy_names import loader
 
 if TYPE_CHECKING:
+    from pyspark_eventhubs.monitoring import PartitionStatus
     from pyspark_eventhubs.positions import EventPosition
     from pyspark_eventhubs.slow_partitions import SlowPartitions
-    from sparkbeam.common.partition_status import PartitionStatus
     from sparkbeam_eventhubs.hub_event import EventHubsEvent
     from sparkbeam_eventhubs.read import ReadFromEventHubs
     from sparkbeam_eventhubs.write import WriteToEventHubs
@@ -34,7 +34,7 @@ __all__ = [
 _HOMES = {
     "EventHubsEvent": "sparkbeam_eventhubs.hub_event",
     "EventPosition": "pyspark_eventhubs.positions",
-    "PartitionStatus": "sparkbeam.common.partition_status",
+    "PartitionStatus": "pyspark_eventhubs.monitoring",
     "ReadFromEventHubs": "sparkbeam_eventhubs.read",
     "SlowPartitions": "pyspark_eventhubs.slow_partitions",
     "WriteToEventHubs": "sparkbeam_eventhubs.write",

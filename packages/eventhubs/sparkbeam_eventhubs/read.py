@@ -10,17 +10,17 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PBegin, PCollection
 
-from pyspark_eventhubs import kafka
 from pyspark_eventhubs.event_rows import EVENT_TIME, schema
 from pyspark_eventhubs.placement import BALANCED, PLACEMENTS
 from pyspark_eventhubs.positions import EventPosition, all_as_text
-from pyspark_eventhubs.settings import ConnectionSettings, packed
 from pyspark_eventhubs.slow_partitions import SlowPartitions
 from pyspark_eventhubs.source_options import DEFAULT_GROUP, PICKLED_MONITOR
 from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks import SourceHooks
 from sparkbeam.io.read import ReadFromSpark
+from sparkbeam_eventhubs import kafka_options
+from sparkbeam_eventhubs.connection import connection_of, packed
 from sparkbeam_eventhubs.hooks import HubHooks
 from sparkbeam_eventhubs.hub_event import EventHubsEvent
 from sparkbeam_eventhubs.kafka_endpoint import AMQP, ENDPOINTS, KAFKA, ReadOverKafka, refuse
@@ -122,21 +122,37 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
     ) -> None:
         super().__init__()
         named = connection_string, event_hub, fully_qualified_namespace
-        connection = ConnectionSettings.from_arguments(*named, credential, client)
+        connection = connection_of(*named, credential, client)
         self._drop_repeats = arguments.flag("drop_repeats", drop_repeats)
         self._ends = ending_position is not None or bool(ending_positions)
-        options = (
-            connection.options()
-            | _range("starting", starting_position, starting_positions)
-            | _range("ending", ending_position, ending_positions)
-            | _limits(max_events_per_trigger, max_rate_per_partition, prefetch, slow_partitions)
-            | _times(receiver_timeout, operation_timeout, discover_partitions)
-            | _how(consumer_group, placement, exclusive, fail_on_data_loss, timestamp)
-        )
+        by = arguments.text("timestamp", timestamp, "use 'enqueued' or the name of a property")
+        options: _Options = {
+            **connection.options(),
+            "consumerGroup": arguments.text(
+                "consumer_group", consumer_group, "use the name of a group"
+            ),
+            "startingPosition": _position("starting_position", starting_position),
+            "startingPositions": _positions("starting_positions", starting_positions),
+            "endingPosition": _position("ending_position", ending_position),
+            "endingPositions": _positions("ending_positions", ending_positions),
+            "maxEventsPerTrigger": _count("max_events_per_trigger", max_events_per_trigger, 0),
+            "maxRatePerPartition": _rates(max_rate_per_partition),
+            **_slow(slow_partitions),
+            "receiverTimeout": _seconds("receiver_timeout", receiver_timeout),
+            "operationTimeout": _seconds("operation_timeout", operation_timeout),
+            "placement": arguments.one_of("placement", placement, PLACEMENTS),
+            "prefetch": _count("prefetch", prefetch, 1),
+            "exclusive": _flag("exclusive", True if exclusive is None else exclusive),
+            "failOnDataLoss": _flag("fail_on_data_loss", fail_on_data_loss),
+            "discoverPartitions": "none"
+            if discover_partitions is None
+            else _seconds("discover_partitions", discover_partitions),
+            "timestampProperty": None if by == "enqueued" else by,
+        }
         self._read: _Read = _ReadHub(options, watermark_delay, _idle(idle_timeout))
         if arguments.one_of("endpoint", endpoint, ENDPOINTS) == KAFKA:
             refuse(ReadFromEventHubs, locals(), _AMQP_ONLY)
-            read = partial(kafka.reading, connection, consumer_group)
+            read = partial(kafka_options.reading, connection, consumer_group)
             read = partial(read, starting_position, ending_position, max_events_per_trigger)
             read = partial(read, fail_on_data_loss=fail_on_data_loss)
             idle = _KAFKA_IDLE if idle_timeout == 0 else idle_timeout
@@ -175,51 +191,6 @@ class _ReadHub(ReadFromSpark):
 
     def _hooks(self) -> SourceHooks:
         return HubHooks()
-
-
-def _range(
-    end: str, position: EventPosition | None, positions: Mapping[int, EventPosition] | None
-) -> _Options:
-    return {
-        f"{end}Position": _position(f"{end}_position", position),
-        f"{end}Positions": _positions(f"{end}_positions", positions),
-    }
-
-
-def _limits(
-    most: int | None,
-    rates: int | Mapping[int, int] | None,
-    prefetch: int,
-    slow: SlowPartitions | None,
-) -> _Options:
-    return {
-        "maxEventsPerTrigger": _count("max_events_per_trigger", most, 0),
-        "maxRatePerPartition": _rates(rates),
-        "prefetch": _count("prefetch", prefetch, 1),
-        **_slow(slow),
-    }
-
-
-def _times(receiver: float, operation: float, discover: float | None) -> _Options:
-    looks = "none" if discover is None else _seconds("discover_partitions", discover)
-    return {
-        "receiverTimeout": _seconds("receiver_timeout", receiver),
-        "operationTimeout": _seconds("operation_timeout", operation),
-        "discoverPartitions": looks,
-    }
-
-
-def _how(
-    group: str, placement: str, exclusive: bool | None, fail_on_data_loss: bool, timestamp: str
-) -> _Options:
-    by = arguments.text("timestamp", timestamp, "use 'enqueued' or the name of a property")
-    return {
-        "consumerGroup": arguments.text("consumer_group", group, "use the name of a group"),
-        "placement": arguments.one_of("placement", placement, PLACEMENTS),
-        "exclusive": _flag("exclusive", True if exclusive is None else exclusive),
-        "failOnDataLoss": _flag("fail_on_data_loss", fail_on_data_loss),
-        "timestampProperty": None if by == "enqueued" else by,
-    }
 
 
 def _slow(given: object) -> _Options:
@@ -280,9 +251,7 @@ def _rates(given: int | Mapping[int, int] | None) -> str | None:
 
 
 def _count(name: str, given: int | None, least: int) -> str | None:
-    if given is None:
-        return None
-    return str(_number(name, given, least))
+    return None if given is None else str(_number(name, given, least))
 
 
 def _number(name: str, given: object, least: int) -> int:

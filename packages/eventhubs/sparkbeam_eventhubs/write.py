@@ -1,12 +1,12 @@
 """Elements of a PCollection as events of an event hub."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.pvalue import PCollection, PDone
 
-from pyspark_eventhubs import kafka
 from pyspark_eventhubs.event_writer import (
     BATCH_BYTES,
     LEAST_BATCH_BYTES,
@@ -16,11 +16,13 @@ from pyspark_eventhubs.event_writer import (
     check_properties,
 )
 from pyspark_eventhubs.events import EventHubsError
-from pyspark_eventhubs.settings import ConnectionSettings
 from sparkbeam.common import arguments
+from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.connectors import resolve
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.write import to_writer
+from sparkbeam_eventhubs import kafka_options
+from sparkbeam_eventhubs.connection import connection_of
 from sparkbeam_eventhubs.kafka_endpoint import AMQP, ENDPOINTS, KAFKA, WriteOverKafka, refuse
 
 _LONGEST = 1e6
@@ -77,7 +79,7 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         endpoint: str = AMQP,
     ) -> None:
         super().__init__()
-        connection = ConnectionSettings.from_arguments(
+        connection = connection_of(
             connection_string, event_hub, fully_qualified_namespace, credential, client
         )
         if partition_key is not None and partition_id is not None:
@@ -98,7 +100,8 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         self._over_kafka: WriteOverKafka | None = None
         if arguments.one_of("endpoint", endpoint, ENDPOINTS) == KAFKA:
             refuse(WriteToEventHubs, locals(), _AMQP_ONLY)
-            self._over_kafka = WriteOverKafka(lambda: kafka.writing(connection), self._sending)
+            options = partial(kafka_options.writing, connection)
+            self._over_kafka = WriteOverKafka(options, self._sending)
 
     def default_label(self) -> str:
         return "WriteToEventHubs"
@@ -107,17 +110,18 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         resolve.require_spark(elements.pipeline, "WriteToEventHubs")
         if self._over_kafka is not None:
             return elements | self._over_kafka
-        return to_writer(elements, HubWriter(self._sending), self._options)
+        return to_writer(elements, EventWriter(self._sending), self._options)
 
 
-class _Always:
-    """A constant function of elements."""
+class EventWriter(HubWriter, TakesSinkId):
+    """Sender whose events are recognized if a task repeats."""
 
-    def __init__(self, value: Any) -> None:
-        self._value = value
+    def with_sink_id(self, sink_id: str) -> "EventWriter":
+        return EventWriter(self._sending, sink_id)
 
-    def __call__(self, element: Any) -> Any:
-        return self._value
+
+def _constant(value: Any, element: Any) -> Any:
+    return value
 
 
 def _bytes(given: int | None) -> int:
@@ -140,17 +144,17 @@ def _properties(given: Any) -> Callable[[Any], Mapping[str, Any]] | None:
         check_properties(given)
     except EventHubsError as error:
         raise ConfigurationError(str(error)) from None
-    return _Always(dict(given))
+    return partial(_constant, dict(given))
 
 
 def _key(given: Any) -> Callable[[Any], str | None] | None:
     if given is None or callable(given):
         return given
     remedy = "use a string, or a function that returns one for an element"
-    return _Always(arguments.text("partition_key", given, remedy))
+    return partial(_constant, arguments.text("partition_key", given, remedy))
 
 
 def _partition(given: Any) -> Callable[[Any], int | None] | None:
     if given is None or callable(given):
         return given
-    return _Always(arguments.whole_number("partition_id", given, least=0, most=2**31))
+    return partial(_constant, arguments.whole_number("partition_id", given, least=0, most=2**31))

@@ -34,7 +34,6 @@ from happenings import (
 )
 from kafka_options import BASE
 
-from pyspark_eventhubs import kafka
 from pyspark_eventhubs.settings import ConnectionSettings
 from pyspark_eventhubs.testing import EventHubsServer
 from sparkbeam.errors import ConfigurationError
@@ -46,6 +45,7 @@ from sparkbeam_eventhubs import (
     EventPosition,
     ReadFromEventHubs,
     WriteToEventHubs,
+    kafka_options,
 )
 
 EMULATOR_PORT = 9092
@@ -159,7 +159,9 @@ class Producer:
     def __init__(self, session: Any) -> None:
         self._java = session._jvm
         options = self._java.java.util.HashMap()
-        for key, value in kafka.connected(ConnectionSettings(text="env:HUB", hub=HUB)).items():
+        for key, value in kafka_options.connected(
+            ConnectionSettings(text="env:HUB", hub=HUB)
+        ).items():
             options.put(key.removeprefix("kafka."), value)
         for kind in ("key", "value"):
             serializer = "org.apache.kafka.common.serialization.ByteArraySerializer"

@@ -17,12 +17,12 @@ from apache_beam.transforms.window import FixedWindows
 from hubs import EARLY, rows_of
 from in_process import Crash, Point, Spark, StreamingRunner
 
+from pyspark_eventhubs.stream_readers import ReadAllAvailable
 from pyspark_eventhubs.testing import EventHubsServer
 from sparkbeam.connectors import source_frames
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming import tick_source
-from sparkbeam.upstream.stream_readers import ReadAllAvailable
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
 from sparkbeam_eventhubs import EventPosition, ReadFromEventHubs
 from sparkbeam_eventhubs.source import PipelineHubSource

@@ -20,6 +20,7 @@ from pyspark_eventhubs.events import (
 )
 from pyspark_eventhubs.settings import ConnectionSettings, Endpoint
 from pyspark_eventhubs.testing import EventHubsServer
+from sparkbeam_eventhubs.connection import connection_of
 
 
 @pytest.fixture(scope="module")
@@ -260,7 +261,7 @@ class Credential:
 
 
 def with_credential(credential: Credential, hub: str) -> AmqpClient:
-    made = ConnectionSettings.from_arguments(None, hub, "any.example", lambda: credential)
+    made = connection_of(None, hub, "any.example", lambda: credential)
     with pytest.MonkeyPatch.context() as patch:
         # The server for tests has another name, and no certificate.
         endpoint = replace(credential._endpoint, hub=hub, credential=credential)

@@ -134,7 +134,7 @@ def test_frames_go_to_a_hub_and_come_back(spark: Any, tmp_path: Path) -> None:
         query = json.loads((tmp_path / "copy" / "metadata").read_text())["id"]
         assert runs == {f"{query}/0/0", f"{query}/0/1"}, "query, micro-batch and task"
 
-        before, counts = server.counts().delivered, []
+        counts = []
 
         def twice(frame: Any, number: int) -> None:
             counts.append((frame.count(), frame.count()))
@@ -143,4 +143,3 @@ def test_frames_go_to_a_hub_and_come_back(spark: Any, tmp_path: Path) -> None:
         again = again.option("checkpointLocation", f"{tmp_path}/twice")
         assert again.start().awaitTermination(60)
         assert sum(first for first, _ in counts) == sum(second for _, second in counts) == 1000
-        assert server.counts().delivered - before == 1000

@@ -12,9 +12,9 @@ from apache_beam.metrics.metric import MetricResults
 from hub_run import HubRun
 from hubs import at, numbered, rows, stream
 
+from pyspark_eventhubs.monitoring import PartitionStatus
 from pyspark_eventhubs.slow_partitions import RangeRead
 from pyspark_eventhubs.testing import EventHubsServer
-from sparkbeam.common.partition_status import PartitionStatus
 from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.observe.figures.progress import (

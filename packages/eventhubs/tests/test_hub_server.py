@@ -1,13 +1,9 @@
-"""The test server of Event Hubs, as the Azure SDK, the engine of qpid-proton and rhea see it."""
+"""The test server of Event Hubs, as the Azure SDK sees it."""
 
-import json
-import shutil
 import socket
-import subprocess
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,8 +16,6 @@ from pyspark_eventhubs.testing import EventHubsServer
 azure = pytest.importorskip("azure.eventhub")
 
 pytestmark = pytest.mark.hub_partitions(4)
-
-RHEA = Path(__file__).with_name("rhea_client.js")
 
 
 def consumer(server: EventHubsServer, **options: Any) -> Any:
@@ -230,61 +224,3 @@ def test_a_filter_that_no_partition_has_is_refused(selector: str) -> None:
         partition.append(b"")
     with pytest.raises(BadSelectorError):
         partition.position(selector)
-
-
-class TestProton:
-    """Another implementation of the protocol, in C."""
-
-    def test_its_receiver_and_its_sender_are_served(self, server: EventHubsServer) -> None:
-        proton = pytest.importorskip("proton")
-        utils = pytest.importorskip("proton.utils")
-        reactor = pytest.importorskip("proton.reactor")
-        large = "x" * 200_000
-        server.send("clicks", [b"one", b"two"], partition=2)
-        connection = utils.BlockingConnection(
-            f"amqp://127.0.0.1:{server.port}", allowed_mechs="ANONYMOUS", timeout=20
-        )
-        try:
-            sender = connection.create_sender("clicks/Partitions/2")
-            sender.send(proton.Message(body=b"three", inferred=True))
-            sender.send(proton.Message(body=large.encode(), inferred=True))
-            after_first = reactor.Selector("amqp.annotation.x-opt-sequence-number > '0'")
-            receiver = connection.create_receiver(
-                "clicks/ConsumerGroups/$Default/Partitions/2", credit=10, options=after_first
-            )
-            found = [receiver.receive(timeout=20) for _ in range(3)]
-        finally:
-            connection.close()
-        assert [message.annotations["x-opt-sequence-number"] for message in found] == [1, 2, 3]
-        assert bytes(found[0].body) == b"two"
-        assert bytes(found[2].body) == large.encode()
-
-
-class TestRhea:
-    """A third one, in JavaScript; node finds it by ``NODE_PATH``."""
-
-    def test_tokens_bounds_receivers_senders_and_epochs_are_as_it_expects(self) -> None:
-        node = shutil.which("node")
-        if (
-            node is None
-            or subprocess.run([node, "-e", "require('rhea')"], capture_output=True).returncode
-        ):
-            pytest.skip("there is no rhea: npm install rhea")
-        with EventHubsServer({"clicks": 4}, key="a2V5") as server:
-            server.send("clicks", [b"one", b"two"], partition=2)
-            run = subprocess.run(
-                [node, str(RHEA), str(server.port), "a2V5"], capture_output=True, text=True
-            )
-            stored = server.events("clicks", 2)
-        assert run.returncode == 0, run.stderr
-        properties = {"kind": "click", "number": 7, "flag": True}
-        assert json.loads(run.stdout) == {
-            "tokens": [401, 202],
-            "partitions": ["0", "1", "2", "3"],
-            "outcomes": ["accepted", "accepted", "amqp:link:message-size-exceeded"],
-            "received": [[1, 3, None], [2, 5, properties], [3, 200_000, None]],
-            "bounds": [0, 3],
-            "errors": ["amqp:link:stolen", "amqp:link:stolen", "amqp:not-found"],
-        }
-        assert [event.body[:5] for event in stored] == [b"one", b"two", b"three", b"xxxxx"]
-        assert stored[2].properties == properties

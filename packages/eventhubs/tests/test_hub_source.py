@@ -15,10 +15,10 @@ from pyspark_eventhubs.data_source import EventHubsReader, EventHubsStreamReader
 from pyspark_eventhubs.events import EventHubsError
 from pyspark_eventhubs.pool import POOL
 from pyspark_eventhubs.source_options import SourceOptions
+from pyspark_eventhubs.stream_readers import ReadAllAvailable, ReadMaxRows
 from pyspark_eventhubs.testing import EventHubsServer
-from sparkbeam.errors import CheckpointFailed, ConfigurationError
+from sparkbeam.errors import CheckpointFailed
 from sparkbeam.streaming.checkpoint_files import LocalFiles, next_epoch, stored_places
-from sparkbeam.upstream.stream_readers import ReadAllAvailable, ReadMaxRows
 from sparkbeam_eventhubs.source import FREEZES, PipelineHubSource
 
 
@@ -386,7 +386,7 @@ def test_a_rate_of_a_partition_that_there_is_not_is_told(
 ) -> None:
     reader = stream(base, maxRatePerPartition='{"1": 7, "2": 5}')
     message = "max_rate_per_partition: the event hub 'clicks' has no partition 2, only 0, 1"
-    with pytest.raises(ConfigurationError, match=message):
+    with pytest.raises(ValueError, match=message):
         reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
 
 

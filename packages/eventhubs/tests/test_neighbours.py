@@ -138,7 +138,7 @@ def test_the_error_of_a_receiver_that_is_lent_is_told(
 
 
 def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
-    def lend(name: str, begin: int, position: int, end: int, seconds: float) -> Events:
+    def lend(name: str, position: int, end: int, seconds: float) -> Events:
         return Events()
 
     tmp_path.chmod(0o777)
@@ -146,10 +146,10 @@ def test_a_folder_that_others_can_write_to_is_not_used(tmp_path: Path) -> None:
     one.tell("a")
     assert not list(tmp_path.iterdir())
     (tmp_path / "a").symlink_to("somewhere")
-    assert other.read("a", 0, 0, 1, 1) is None
+    assert other.read("a", 0, 1, 1) is None
     tmp_path.chmod(0o700)
     one.tell("a")
-    assert other.read("a", 0, 0, 1, 1) == Events()
+    assert other.read("a", 0, 1, 1) == Events()
     one.close()
 
 
@@ -167,7 +167,7 @@ def test_who_talks_nonsense_is_no_neighbour(tmp_path: Path, words: bytes) -> Non
     with Listener(str(folder / "nonsense"), "AF_UNIX") as listener:
         thread = threading.Thread(target=answer, args=(listener,))
         thread.start()
-        assert Neighbours(lambda *_: None, folder).read("hub", 0, 0, 1, 5.0) is None
+        assert Neighbours(lambda *_: None, folder).read("hub", 0, 1, 5.0) is None
         thread.join()
     assert not (folder / "hub").is_symlink()
 

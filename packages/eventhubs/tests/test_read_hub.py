@@ -15,6 +15,7 @@ from sparkbeam import SparkRunner
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, ReadSpec
 from sparkbeam_eventhubs import EventHubsEvent, EventPosition, ReadFromEventHubs, SlowPartitions
+from sparkbeam_eventhubs.connection import connection_of
 
 TEXT = "Endpoint=sb://hub.example/;SharedAccessKeyName=a;SharedAccessKey=geheim"
 GIVEN = "Endpoint=sb://hub.example/;SharedAccessKeyName=a;SharedAccessKey=other;EntityPath=views"
@@ -121,11 +122,11 @@ def test_a_connection_is_a_text_a_variable_a_function_or_a_credential(
 ) -> None:
     monkeypatch.setenv("HUB", GIVEN)
     for given in ("env:HUB", lambda: GIVEN, GIVEN):
-        made = ConnectionSettings.from_arguments(given, None, None, None)
+        made = connection_of(given, None, None, None)
         assert GIVEN not in repr(made)
         again = ConnectionSettings.of_options({n.lower(): v for n, v in made.options().items()})
         assert pickle.loads(pickle.dumps(again)).endpoint().hub == "views"
-    assert ConnectionSettings.from_arguments("env:HUB", "own", None, None).endpoint().hub == "own"
-    made = ConnectionSettings.from_arguments(None, "clicks", "hub.example", lambda: "credential")
+    assert connection_of("env:HUB", "own", None, None).endpoint().hub == "own"
+    made = connection_of(None, "clicks", "hub.example", lambda: "credential")
     assert made.endpoint().host == "hub.example"
     assert made.endpoint().credential == "credential"

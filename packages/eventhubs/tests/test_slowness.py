@@ -14,9 +14,8 @@ from pyspark_eventhubs.pool import POOL
 from pyspark_eventhubs.read_reports import ReadReports
 from pyspark_eventhubs.slow_partitions import Factors, RangeRead, SlowPartitions
 from pyspark_eventhubs.source_options import SourceOptions
+from pyspark_eventhubs.stream_readers import ReadMaxRows
 from pyspark_eventhubs.testing import EventHubsServer
-from sparkbeam.errors import ConfigurationError
-from sparkbeam.upstream.stream_readers import ReadMaxRows
 
 PER_EVENT = 0.001
 
@@ -231,5 +230,5 @@ def test_a_stream_takes_less_of_what_its_tasks_tell_is_slow() -> None:
 
 @pytest.mark.parametrize("threshold", [-1, "long", None, float("nan")])
 def test_a_threshold_is_a_duration(threshold: Any) -> None:
-    with pytest.raises(ConfigurationError, match="threshold"):
+    with pytest.raises(ValueError, match="threshold"):
         SlowPartitions(threshold)

@@ -26,7 +26,7 @@ def write(
     task: int = 0,
     **given: Any,
 ) -> None:
-    writer = HubWriter(Sending(connection(server), **given)).with_sink_id("run")
+    writer = HubWriter(Sending(connection(server), **given), "run")
     assert writer.open(task, 7)
     try:
         for element in elements:

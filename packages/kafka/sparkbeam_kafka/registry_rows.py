@@ -1,7 +1,6 @@
 """Rows of records whose schemas are in a schema registry."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from sparkbeam.common.arguments import listed
@@ -38,10 +37,28 @@ def parser(
     """
     schema = _latest(name, registry, subject, format)
     if format == JSON:
-        rows, to_row = yaml_payloads.parser(JSON, schema.tree)
-        return rows, Faulted(JsonParser(to_row))
-    rows, plain, to_row = avro_rows(schema.tree)
-    return rows, Faulted(Parser(registry, plain, to_row))
+        rows, from_json = yaml_payloads.parser(JSON, schema.tree)
+
+        def parse(data: bytes) -> Any:
+            return from_json(split_header(data)[1])
+
+    else:
+        rows, plain, to_row = avro_rows(schema.tree)
+
+        def parse(data: bytes) -> Any:
+            number, record = split_header(data)
+            # Avro's rules of resolution apply: added fields have their defaults.
+            return to_row(read(record, without_logical_types(registry.schema(number)), plain))
+
+    def checked(data: bytes) -> Any:
+        try:
+            return parse(data)
+        except (ValueError, RegistryUnavailable):
+            raise
+        except Exception as error:
+            raise ValueError(f"{type(error).__name__}: {error}") from error
+
+    return rows, checked
 
 
 def formatter(name: str, registry: Registry, subject: str, kind: Any) -> Callable[[Any], bytes]:
@@ -64,7 +81,8 @@ def formatter(name: str, registry: Registry, subject: str, kind: Any) -> Callabl
             f"{name}: the latest schema of {subject} {problem}, but the rows have "
             f"{listed(given)}. Register a schema that matches the rows, or select its fields."
         )
-    return Formatter(schema.number, yaml_payloads.formatter(AVRO, schema.tree, kind))
+    encode = yaml_payloads.formatter(AVRO, schema.tree, kind)
+    return lambda row: put_together(schema.number, encode(row))
 
 
 def _latest(name: str, registry: Registry, subject: str, kind: str) -> Registered:
@@ -72,82 +90,3 @@ def _latest(name: str, registry: Registry, subject: str, kind: str) -> Registere
         return registry.latest(subject, kind)
     except RegistryError as error:
         raise ConfigurationError(f"{name}: {error}") from None
-
-
-@dataclass(frozen=True)
-class Faulted:
-    """A parser whose errors tell faults of records from those of the registry."""
-
-    parse: Callable[[bytes], Any]
-
-    def __call__(self, data: bytes) -> Any:
-        """Return the row of a record.
-
-        Raises:
-            ValueError: there is something wrong with it.
-            RegistryUnavailable: the registry does not answer.
-        """
-        try:
-            return self.parse(data)
-        except (ValueError, RegistryUnavailable):
-            raise
-        except Exception as error:
-            raise ValueError(f"{type(error).__name__}: {error}") from error
-
-
-@dataclass(frozen=True)
-class JsonParser:
-    """Decoding of JSON behind the id of its schema.
-
-    Args:
-        to_row: makes a row of JSON.
-    """
-
-    to_row: Callable[[bytes], Any]
-
-    def __call__(self, data: bytes) -> Any:
-        """Return the row in the value of a record.
-
-        Raises:
-            ValueError: it has another form, or does not fit the schema.
-        """
-        return self.to_row(split_header(data)[1])
-
-
-@dataclass(frozen=True)
-class Formatter:
-    """Encoding of rows behind the id of their schema.
-
-    Args:
-        encode: makes bytes of a row.
-    """
-
-    number: int
-    encode: Callable[[Any], bytes]
-
-    def __call__(self, row: Any) -> bytes:
-        """Return the value of a record."""
-        return put_together(self.number, self.encode(row))
-
-
-class Parser:
-    """Decoding of records by the schemas that they name, as rows of another one.
-
-    Avro's rules of resolution apply: added fields have their defaults.
-    """
-
-    def __init__(self, registry: Registry, schema: dict[str, Any], to_row: Any) -> None:
-        self._registry = registry
-        self._schema = schema
-        self._to_row = to_row
-
-    def __call__(self, data: bytes) -> Any:
-        """Return the row in the value of a record.
-
-        Raises:
-            ValueError: it has another form, or does not fit the schema.
-            RegistryError: the registry has no schema of it, or does not answer.
-        """
-        number, record = split_header(data)
-        writer = without_logical_types(self._registry.schema(number))
-        return self._to_row(read(record, writer, self._schema))

@@ -1,7 +1,6 @@
 """Records of Kafka as rows of a schema: the ``KAFKA`` of managed transforms and Beam YAML."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, Optional
 
@@ -70,7 +69,19 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     config.finish()
 
     kind = yaml_payloads.row_type(schema)
-    checked = _Checked(parse, Encodable(kind), topic)
+    check = Encodable(kind)
+
+    def checked(data: Any) -> Any:
+        try:
+            row = parse(data)
+            check(row)
+        except RegistryUnavailable:
+            raise
+        except Exception as error:
+            problem = f"A record of topic {shown(topic)} cannot be read as a row"
+            raise ValueError(f"{problem}: {error_text(error)}. {_REMEDY}") from error
+        return row
+
     # With errors= the output of the step is checked.
     to_row = checked if errors is None else lambda value: parse(value)
 
@@ -84,36 +95,6 @@ def read(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
         return found
 
     return yaml_payloads.with_errors(rows, errors, values)
-
-
-@dataclass(frozen=True)
-class _Checked:
-    """A parser of records, whose rows have to fit their schema.
-
-    Args:
-        topic: of the record, for errors.
-    """
-
-    parse: Callable[[Any], Any]
-    check: Encodable
-    topic: str
-
-    def __call__(self, data: Any) -> Any:
-        """Return the row of a record.
-
-        Raises:
-            ValueError: it cannot be parsed, or a value does not fit the schema.
-            RegistryUnavailable: the registry of schemas does not answer.
-        """
-        try:
-            row = self.parse(data)
-            self.check(row)
-        except RegistryUnavailable:
-            raise
-        except Exception as error:
-            problem = f"A record of topic {shown(self.topic)} cannot be read as a row"
-            raise ValueError(f"{problem}: {error_text(error)}. {_REMEDY}") from error
-        return row
 
 
 def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":

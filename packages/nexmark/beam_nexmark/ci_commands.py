@@ -1,7 +1,6 @@
 """The command for tracking Nexmark over time, ``sparkbeam nexmark ci``."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,8 +34,9 @@ _REPEATS = 3
 @commandline.SETTINGS
 @click.option(
     "--runners",
-    help="Comma-separated names, each as for --runner of 'sparkbeam nexmark'.  "
-    "[default: those available on this machine]",
+    default="SparkRunner",
+    show_default=True,
+    help="Comma-separated names, each as for --runner of 'sparkbeam nexmark'.",
 )
 @click.option(
     "--modes", default=",".join(_MODES), show_default=True, help="batch, streaming, or both."
@@ -58,7 +58,7 @@ def ci(
     queries: str,
     events: int,
     settings: tuple[str, ...],
-    runners: str | None,
+    runners: str,
     modes: str,
     sql: bool,
     repeat: int,
@@ -67,28 +67,22 @@ def ci(
     history: Path | None,
     options: tuple[str, ...],
 ) -> None:
-    """Run queries in all modes on all runners, check them, and add them to the history.
-
-    Without --runners these are the runners available on this machine: SparkRunner,
-    Beam's FnApiRunner, and its PrismRunner if --prism_location names its program or Beam
-    has stored it. Beam's runners run each query once, over 10,000 events at most. Skipped
-    runners are printed. Nothing is downloaded.
+    """Run queries in all modes on some runners, check them, and add them to the history.
 
     Each run is stored with the commit of sparkbeam and the machine, for 'report'. The
     exit code is 1 if a query fails, has a wrong result or is slower than --tolerance
-    allows; known limits of a runner are printed and stored as such. Options that are
-    not listed below go to each runner.
+    allows. Options that are not listed below go to each runner.
     """
     wanted = _checked_modes(modes)
-    names = None if runners is None else _listed(runners, "--runners")
+    names = _listed(runners, "--runners")
     configuration = configured(events, settings)
     check_target("--report", page)
-    from beam_nexmark import available_runners, tables
     from beam_nexmark import history as past
+    from beam_nexmark import tables
     from beam_nexmark.changes import percent
     from beam_nexmark.engine import prepared
     from beam_nexmark.gate import slowdown
-    from beam_nexmark.measure import Measurement, Unstarted
+    from beam_nexmark.measure import Measurement
     from beam_nexmark.queries.sql import SQL_QUERIES
     from beam_nexmark.record import OURS
 
@@ -101,41 +95,29 @@ def ci(
     def growth(runs: "Sequence[QueryRun]") -> float | None:
         return None if tolerance is None else slowdown(known, runs, tolerance / 100)
 
-    there, left_out = available_runners.named(names) if names else available_runners.found(options)
-    for line in left_out:
-        click.echo(line)
     ready = [
-        (place, mode, prepared(place.runner, [*place.options, *options], streaming=mode != "batch"))
-        for place in there
+        (runner, mode, prepared(runner, options, streaming=mode != "batch"))
+        for runner in names
         for mode in wanted
     ]
     forms = [
-        (place, mode, engine, is_sql)
-        for place, mode, engine in ready
+        (runner, mode, engine, is_sql)
+        for runner, mode, engine in ready
         for is_sql in ([False, True] if sql and in_sql and engine.name == OURS else [False])
     ]
     is_right = True
-    for place, mode, engine, is_sql in forms:
-        events = place.events(configuration.events)
-        measurement = Measurement(
-            engine, replace(configuration, events=events), check=True, sql=is_sql
-        )
+    for runner, mode, engine, is_sql in forms:
+        measurement = Measurement(engine, configuration, check=True, sql=is_sql)
         mode += ", in SQL" if is_sql else ""
-        click.echo(f"{place.runner}, {mode}:", err=True)
-        try:
-            runs = measured(
-                measurement,
-                in_sql if is_sql else chosen,
-                place.repeats(repeat),
-                file,
-                lambda runs: growth(runs) is not None,
-            )
-        except Unstarted as error:
-            if place.is_chosen:
-                raise
-            click.echo(f"{place.runner} is skipped in {mode}: {error}")
-            continue
-        click.echo(f"{place.runner}, {mode}")
+        click.echo(f"{runner}, {mode}:", err=True)
+        runs = measured(
+            measurement,
+            in_sql if is_sql else chosen,
+            repeat,
+            file,
+            lambda runs: growth(runs) is not None,
+        )
+        click.echo(f"{runner}, {mode}")
         tables.show_runs(runs)
         is_right = is_right and all(run.is_right for run in runs)
         for number in dict.fromkeys(run.query for run in runs):

@@ -125,7 +125,7 @@ def run(
     for option, file in (("--json", json_file), ("--report", page)):
         check_target(option, file)
     from beam_nexmark import history as past
-    from beam_nexmark import record, tables
+    from beam_nexmark import tables
     from beam_nexmark.engine import prepared
     from beam_nexmark.measure import Measurement
 
@@ -138,7 +138,7 @@ def run(
     tables.show_runs(runs)
     click.echo(f"Added to the history: {file}", err=True)
     if json_file:
-        record.write_json(runs, json_file)
+        past.write(runs, json_file)
         click.echo(f"Written: {json_file}", err=True)
     if page:
         write_report(file, page)
@@ -153,7 +153,7 @@ def run(
 def report(history: Path | None, output: Path) -> None:
     """Write the page OUTPUT about all runs of the history; nexmark.html by default.
 
-    It has runtimes over commits with what changed, box plots by query, runner
+    It has runtimes over commits with what changed, figures by query, runner
     and version, and what runs where. It works offline.
     """
     from beam_nexmark import history as past

@@ -23,8 +23,7 @@ HISTORY = click.option(
     "--history",
     metavar="FILE",
     type=OUTPUT,
-    help="The SQLite file with all runs, or one of JSON lines if its name ends in .jsonl.  "
-    "[default: nexmark.db in your data folder]",
+    help="The file with all runs, as JSON lines.  [default: nexmark.jsonl in your data folder]",
 )
 EVENTS = click.option(
     "--events",

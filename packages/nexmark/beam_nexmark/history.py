@@ -1,137 +1,113 @@
-"""History of all runs, in a local SQLite file with one row per run.
+"""Files of runs: the history, to which runs are added, and the file of ``--json``.
 
-The columns of the table ``runs`` are the fields of :class:`~beam_nexmark.record.QueryRun`;
-``configuration`` is JSON. A file with the suffix ``.jsonl`` has a line of JSON per run instead,
-which suits version control.
+Each line is a JSON object with the fields of a :class:`~beam_nexmark.record.QueryRun`.
 """
 
 import json
-import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import asdict
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import platformdirs
 
-from beam_nexmark.record import (
-    ADDED,
-    NAMES,
-    SCHEMA,
-    QueryRun,
-    append_json,
-    read_lines,
-    restored,
-)
-from sparkbeam.common.untrusted_json import loaded
+from beam_nexmark.record import QueryRun
+from sparkbeam.common.display_text import line, printable_in, without_folders
+from sparkbeam.common.untrusted_json import loaded, parsed
 from sparkbeam.errors import ConfigurationError
 
-_LINES = ".jsonl"
+SCHEMA = 4
+"""Version of the format of stored runs."""
 
-_APPLICATION = 0x4E584D4B
-"""Application id of the SQLite file: "NXMK"."""
+_LONGEST_LINE = 1_000_000
 
 
 def default_path() -> Path:
-    """Return the path of the file in the user's data folder."""
-    return platformdirs.user_data_path("sparkbeam") / "nexmark.db"
+    """Return the path of the history in the user's data folder."""
+    return platformdirs.user_data_path("sparkbeam") / "nexmark.jsonl"
+
+
+def write(runs: Iterable[QueryRun], path: Path) -> None:
+    """Write a file of runs.
+
+    Raises:
+        ConfigurationError: the file cannot be written.
+    """
+    try:
+        path.write_text(_lines(runs), encoding="utf-8")
+    except OSError as error:
+        raise _unwritable(path, error) from error
 
 
 def append(runs: Iterable[QueryRun], path: Path) -> None:
-    """Add runs; create the file and its folder if they are missing.
+    """Add runs, without the folders of this machine; create the file and its folder if missing.
 
     Raises:
-        ConfigurationError: the file cannot be written, or is not a history.
+        ConfigurationError: the file cannot be written, or has other contents.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("a+b") as file:
+            file.seek(0)
+            first = file.readline(_LONGEST_LINE)
+            if first:
+                _parsed(first.decode(errors="replace"), path, 1)
+                file.seek(-1, os.SEEK_END)
+                if file.read() != b"\n":
+                    file.write(b"\n")
+            file.write(_lines(map(_shareable, runs)).encode())
     except OSError as error:
-        raise ConfigurationError(f"Cannot write '{path}': {error.strerror}.") from error
-    if path.suffix == _LINES:
-        append_json(runs, path)
-        return
-    with _opened(path) as connection:
-        connection.executemany(
-            f"INSERT INTO runs ({', '.join(NAMES)}) "
-            f"VALUES ({', '.join(f':{name}' for name in NAMES)})",
-            [
-                {**asdict(run), "configuration": json.dumps(run.configuration, sort_keys=True)}
-                for run in runs
-            ],
-        )
+        raise _unwritable(path, error) from error
 
 
 def read(path: Path) -> Sequence[QueryRun]:
-    """Return all runs, the oldest first.
+    """Return the runs of a file, the oldest first.
 
     Raises:
-        ConfigurationError: the file is missing, or is not a history.
+        ConfigurationError: the file is missing, cannot be read, or has other contents.
     """
-    if not path.exists():
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError as error:
         raise ConfigurationError(
             f"The history '{path}' does not exist: 'sparkbeam nexmark' creates it. Name "
             "another with --history."
-        )
-    if path.suffix == _LINES:
-        return read_lines(path)
-    with _opened(path) as connection:
-        rows = connection.execute(f"SELECT {', '.join(NAMES)} FROM runs ORDER BY rowid").fetchall()
+        ) from error
+    except OSError as error:
+        raise ConfigurationError(f"Cannot read '{path}': {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(_foreign(path, 1)) from error
+    return [_parsed(text, path, number) for number, text in enumerate(lines, start=1)]
+
+
+def _lines(runs: Iterable[QueryRun]) -> str:
+    return "".join(json.dumps({"schema": SCHEMA, **asdict(run)}) + "\n" for run in runs)
+
+
+def _shareable(run: QueryRun) -> QueryRun:
+    failure, checked = (text and without_folders(text) for text in (run.failure, run.checked))
+    return replace(run, failure=failure, checked=checked)
+
+
+def _parsed(text: str, path: Path, number: int) -> QueryRun:
     try:
-        return [_run(dict(zip(NAMES, row, strict=True))) for row in rows]
-    except (ValueError, TypeError) as error:
-        raise ConfigurationError(_damaged(path, error)) from error
-
-
-def _run(values: dict[str, Any]) -> QueryRun:
-    return restored({**values, "configuration": loaded(values["configuration"])})
-
-
-def _damaged(path: Path, reason: Exception) -> str:
-    return (
-        f"'{path}' is not a history of 'sparkbeam nexmark', or is damaged ({reason}): "
-        "move it away, or name another with --history."
+        values = loaded(text)
+        schema = values.pop("schema")
+        if schema == SCHEMA:
+            return parsed(QueryRun, printable_in(values, line))
+    except (ValueError, KeyError) as error:
+        raise ConfigurationError(_foreign(path, number)) from error
+    if not isinstance(schema, int):
+        raise ConfigurationError(_foreign(path, number))
+    raise ConfigurationError(
+        f"'{path}' has runs in format {schema}, but this version of sparkbeam reads format "
+        f"{SCHEMA}: move it away, or name another with --history."
     )
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a history file, and commit at the end."""
-    try:
-        with closing(sqlite3.connect(path, timeout=30)) as connection, connection:
-            _prepare(connection, path)
-            yield connection
-    except sqlite3.OperationalError as error:
-        raise ConfigurationError(f"Cannot use the history '{path}': {error}.") from error
-    except sqlite3.DatabaseError as error:
-        raise ConfigurationError(_damaged(path, error)) from error
+def _foreign(path: Path, number: int) -> str:
+    return f"'{path}', line {number}, is not a run of 'sparkbeam nexmark'."
 
 
-def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    """Create the table in an empty file, upgrade an older one; refuse other files."""
-    application = connection.execute("PRAGMA application_id").fetchone()[0]
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    if application == _APPLICATION and version == SCHEMA:
-        return
-    if application == _APPLICATION and version in ADDED:
-        _renew(connection)
-        return
-    if application == _APPLICATION:
-        raise ConfigurationError(
-            f"The history '{path}' has format {version}, but this version of sparkbeam uses "
-            f"format {SCHEMA}: move it away, or name another with --history."
-        )
-    if connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]:
-        raise sqlite3.DatabaseError("another program's tables")
-    connection.execute(f"CREATE TABLE runs ({', '.join(NAMES)})")
-    connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA}")
-
-
-def _renew(connection: sqlite3.Connection) -> None:
-    """Add missing columns to an older table, unless another process has just done so."""
-    connection.execute("BEGIN IMMEDIATE")
-    version = connection.execute("PRAGMA user_version").fetchone()[0]
-    for name in ADDED.get(version, ()):
-        connection.execute(f"ALTER TABLE runs ADD COLUMN {name}")
-    connection.execute(f"PRAGMA user_version = {SCHEMA}")
+def _unwritable(path: Path, error: OSError) -> ConfigurationError:
+    return ConfigurationError(f"Cannot write '{path}': {error.strerror}.")

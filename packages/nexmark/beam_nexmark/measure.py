@@ -19,7 +19,6 @@ from beam_nexmark.check import verdict
 from beam_nexmark.configuration import Configuration
 from beam_nexmark.counters import Publish, published
 from beam_nexmark.engine import Engine
-from beam_nexmark.known_limits import limit_of
 from beam_nexmark.peak_memory import PeakMemory
 from beam_nexmark.queries import QUERIES, Query
 from beam_nexmark.record import QueryRun
@@ -30,10 +29,6 @@ from sparkbeam.common.display_text import beginning
 from sparkbeam.errors import ConfigurationError, SparkBeamError
 
 _REASON_CHARACTERS = 300
-
-
-class Unstarted(ConfigurationError):
-    """A runner fails to run even a small pipeline."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +56,7 @@ class Measurement:
         """Run a small pipeline first, so that no query pays for the startup of the runner.
 
         Raises:
-            Unstarted: the runner does not start.
+            ConfigurationError: the runner does not start.
         """
         small = Configuration(events=1000)
         try:
@@ -74,7 +69,7 @@ class Measurement:
             raise
         except Exception as error:
             told = self.engine.name.rpartition(".")[2]
-            raise Unstarted(f"{told} does not start: {reason(error)}.") from error
+            raise ConfigurationError(f"{told} does not start: {reason(error)}.") from error
 
     def run(self, query: Query, repeat: int = 1) -> QueryRun:
         """Run ``query`` as repeat number ``repeat``; the returned run includes a failure."""
@@ -96,9 +91,7 @@ class Measurement:
                 seconds = time.perf_counter() - start
                 found = published(result)
             except Exception as error:
-                failure = reason(error)
-                lacks = limit_of(run.runner, run.query, failure)
-                return replace(run, failure=failure, lacks=lacks)
+                return replace(run, failure=reason(error))
         count, digest = found
         done = replace(run, seconds=seconds, results=count, digest=digest, peak_memory=memory.bytes)
         if not self.check:
@@ -107,9 +100,6 @@ class Measurement:
             checked = verdict(query, self.configuration, found, self._answers)
         except Exception as error:
             checked = f"cannot be checked: {reason(error)}"
-        lacks = limit_of(run.runner, run.query, checked)
-        if lacks is not None:
-            return replace(run, failure=checked, lacks=lacks)
         return replace(done, checked=checked)
 
     def _answers(self, query: Query) -> list[Any]:

@@ -51,7 +51,7 @@ class Progress:
     def finish(self, run: QueryRun) -> None:
         """Show the outcome of the run."""
         if run.seconds is None:
-            text = _unfinished(run)
+            text = f"[red]failed[/]: {escape(run.failure or '')}"
         else:
             text = f"{run.seconds:.2f} s, {run.results:,} results"
             if run.checked is not None:
@@ -88,11 +88,6 @@ def show_runs(runs: Iterable[QueryRun]) -> None:
     )
     for query, name, problem in problems:
         console.print(f"[red]q{query} {escape(name)}[/]: {escape(problem)}", soft_wrap=True)
-    limits = dict.fromkeys(
-        (run.query, run.name, run.lacks) for group in groups.values() for run in group if run.lacks
-    )
-    for query, name, lacks in limits:
-        console.print(f"q{query} {escape(name)} cannot run here: {escape(lacks)}", soft_wrap=True)
 
 
 def _row(group: Sequence[QueryRun]) -> list[str]:
@@ -100,7 +95,7 @@ def _row(group: Sequence[QueryRun]) -> list[str]:
     head = [str(last.query), last.name, f"{last.events:,}"]
     seconds = median_seconds(group)
     if seconds is None:
-        return [*head, "cannot" if all(run.lacks for run in group) else "[red]failed[/]"]
+        return [*head, "[red]failed[/]"]
     ended = [run for run in group if run.seconds is not None]
     return [
         *head,
@@ -111,13 +106,6 @@ def _row(group: Sequence[QueryRun]) -> list[str]:
         f"{max(run.peak_memory or 0 for run in ended) / 1e6:,.0f}",
         (last.checked or "") if all(run.is_right for run in group) else "[red]wrong[/]",
     ]
-
-
-def _unfinished(run: QueryRun) -> str:
-    """Return the reason why a run did not finish."""
-    if run.lacks is not None:
-        return f"cannot run here: {escape(run.lacks)}"
-    return f"[red]failed[/]: {escape(run.failure or '')}"
 
 
 def _seconds(runs: Iterable[QueryRun]) -> str:

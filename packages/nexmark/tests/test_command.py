@@ -1,7 +1,6 @@
 """The command ``sparkbeam nexmark`` from its arguments to its files and exit code."""
 
 import json
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,18 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.runners.portability.prism_runner import PrismJobServer
 from click.testing import CliRunner, Result
 from in_process import StreamingRunner
 from pasts import COMMITS
-from runs import a_run, runs_of
+from runs import a_run
 
-from beam_nexmark import available_runners, engine, history, measure, provenance
+from beam_nexmark import engine, history, measure, provenance
 from beam_nexmark.configuration import Configuration
 from beam_nexmark.engine import Engine
 from beam_nexmark.measure import Measurement
 from beam_nexmark.queries import QUERIES
-from beam_nexmark.record import QueryRun, read_json
+from beam_nexmark.record import QueryRun
 from beam_nexmark.stream import NexmarkStream
 from sparkbeam.cli.commands import main
 
@@ -80,8 +78,8 @@ class TestRun:
         assert len(history.read(history.default_path())) == 2
 
     def test_the_history_can_be_elsewhere(self, tmp_path: Path) -> None:
-        run("--query", 2, "--history", tmp_path / "mine.db", *ORACLE)
-        assert len(history.read(tmp_path / "mine.db")) == 1
+        run("--query", 2, "--history", tmp_path / "mine.jsonl", *ORACLE)
+        assert len(history.read(tmp_path / "mine.jsonl")) == 1
         assert not history.default_path().exists()
 
     def test_the_report_has_the_whole_history(self, tmp_path: Path) -> None:
@@ -95,7 +93,7 @@ class TestRun:
         settings = ("--set", "auction_skip=10", "--set", "generators=7")
         result = run("--query", 2, "--check", "--json", "runs.json", *settings, *ORACLE)
         assert result.exit_code == 0, result.output
-        (one,) = read_json(tmp_path / "runs.json")
+        (one,) = history.read(tmp_path / "runs.json")
         assert one.configuration["auction_skip"] == 10
         assert one.configuration["generators"] == 7
         assert one.results
@@ -115,7 +113,7 @@ class TestRun:
         monkeypatch.setattr(measure, "NexmarkStream", stream)
         streaming = ("--mode", "streaming", "--rate", 50_000, "--check", "--json", "runs.json")
         assert run("--query", 2, "--events", 3000, *streaming).exit_code == 0
-        (one,) = read_json(tmp_path / "runs.json")
+        (one,) = history.read(tmp_path / "runs.json")
         assert one.mode == "streaming at 50000/s"
         assert rates == [None, 50_000], "the warm-up has none"
 
@@ -145,66 +143,6 @@ class TestRun:
 
 
 class TestBadInput:
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (["--query", "17"], "Unknown query '17'"),
-            (["--query", "one"], "Unknown query 'one'"),
-            (["--query", "-1"], "Unknown query '-1'"),
-            (["--query", "1,"], "Unknown query ''"),
-            (["--events", "0"], "'--events'"),
-            (["--events", "-5"], "'--events'"),
-            (["--events", "many"], "'--events'"),
-            (["--repeat", "0"], "'--repeat'"),
-            (["--mode", "fast"], "'--mode'"),
-            (["--rate", "5"], "Only a stream has a rate: add --mode streaming."),
-            (["--mode", "batch", "--rate", "5"], "Only a stream has a rate"),
-            (["--mode", "streaming", "--rate", "0"], "'--rate'"),
-            (["--mode", "streaming", "--rate", "many"], "'--rate'"),
-            (["--runner", "NoRunner"], "Unknown runner 'NoRunner'"),
-            (["--evnets", "5"], "Unknown option or command '--evnets'"),
-            (["compar"], "Unknown option or command 'compar'"),
-            (["--spark_parallelism=0"], "must be at least 1"),
-            (["--json", "none/runs.json"], "There is no folder 'none'"),
-            (["--json", "."], "'--json'"),
-            (["--report", "none/page.html"], "There is no folder 'none'"),
-            (["report", "none/page.html"], "There is no folder 'none'"),
-            (["report"], "does not exist: 'sparkbeam nexmark' creates it"),
-            (["report", "--history", "text"], "is not a history"),
-            (["--history", "text"], "is not a history"),
-            (["--history", "text/history.db"], "Cannot write"),
-            (["generate", "--events", "0", "out"], "'--events'"),
-            (["generate", "--format", "csv", "out"], "'--format'"),
-            (["generate", "none/out"], "There is no folder 'none'"),
-            (["ci", "--modes", "fast"], "'fast' is not a mode: use batch, streaming, or both."),
-            (["ci", "--modes", ","], "The list is empty."),
-            (["ci", "--runners", " "], "The list is empty."),
-            (["ci", "--runners", "FnApiRunner,No", "--history", "new.db"], "Unknown runner 'No'"),
-            (["ci", "--evnets", "5"], "Unknown option or command '--evnets'"),
-            (["ci", "--report", "none/page.html"], "There is no folder 'none'"),
-            (["--json", "/proc/runs.json"], "Cannot write '/proc/runs.json'"),
-            (["--report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
-            (["report", "/proc/page.html"], "Cannot write '/proc/page.html'"),
-            (["generate", "/proc/events.json"], "Cannot write '/proc/events.json'"),
-            (["--history", "/proc/history.db"], "Cannot use the history"),
-            (["--history", "."], "'--history'"),
-            (["--set", "window_size"], "'window_size' is not NAME=NUMBER"),
-            (["--set", "windowsize=20"], "Unknown setting 'windowsize': use events, "),
-            (["--set", "log_folder=/tmp"], "Unknown setting 'log_folder'"),
-            (["--set", "window_size="], "'window_size' is '', but must be a whole number"),
-            (["--set", "window_size=1.5"], "'window_size' is '1.5', but must be a whole number"),
-            (["--set", "window_size=0"], "'window_size' is 0, but must be a whole number >= 1"),
-            (["--set", "event_rate=9999999"], "'event_rate' is 9999999"),
-            (["--set", "events=5"], "Use --events"),
-            (["generate", "--set", "generators=-1", "out"], "'generators' is -1"),
-        ],
-    )
-    def test_it_is_told_on_one_line(
-        self, arguments: list[str], message: str, tmp_path: Path
-    ) -> None:
-        (tmp_path / "text").write_text("This is a text. " * 100)
-        assert message in problem(run(*arguments))
-
     def test_a_place_that_can_be_written_is_left_as_it_was(self, tmp_path: Path) -> None:
         (tmp_path / "old.json").write_text("old")
         assert "Unknown runner" in problem(
@@ -213,24 +151,17 @@ class TestBadInput:
         assert (tmp_path / "old.json").read_text() == "old"
         assert not (tmp_path / "new.html").exists()
 
-    def test_a_damaged_history_is_told(self, tmp_path: Path) -> None:
-        history.append(runs_of(*range(1, 200)), tmp_path / "history.db")
-        whole = (tmp_path / "history.db").read_bytes()
-        (tmp_path / "history.db").write_bytes(whole[:5000])
-        assert "or is damaged" in problem(run("report", "--history", "history.db"))
-
     def test_a_history_of_another_version_is_told(self, tmp_path: Path) -> None:
-        history.append([a_run()], tmp_path / "history.db")
-        with sqlite3.connect(tmp_path / "history.db") as connection:
-            connection.execute("PRAGMA user_version = 9")
-        assert "has format 9" in problem(run("--history", "history.db"))
-        assert "has format 9" in problem(run("report", "--history", "history.db"))
+        (tmp_path / "history.jsonl").write_text('{"schema": 9}')
+        for command in ([], ["report"]):
+            told = problem(run(*command, "--history", "history.jsonl"))
+            assert "has runs in format 9" in told
 
 
 class TestReport:
     def test_it_is_written_from_the_history(self, tmp_path: Path) -> None:
-        history.append([a_run()], tmp_path / "history.db")
-        assert run("report", "--history", "history.db", "page.html").exit_code == 0
+        history.append([a_run()], tmp_path / "history.jsonl")
+        assert run("report", "--history", "history.jsonl", "page.html").exit_code == 0
         assert "local item suggestion" in (tmp_path / "page.html").read_text()
 
 
@@ -269,31 +200,8 @@ class TestOverTime:
         arguments = ("--runners", "FnApiRunner", "--modes", "batch", "--repeat", 1)
         assert run("ci", "--query", 2, "--events", 500, *arguments).exit_code == 1
 
-    def test_ci_runs_the_runners_of_this_machine(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        usual = engine.prepared
-        monkeypatch.setattr(PrismJobServer, "BIN_CACHE", str(tmp_path / "none"))
-        monkeypatch.setattr(available_runners, "OTHER_EVENTS", 200)
-        monkeypatch.setattr(
-            engine,
-            "prepared",
-            lambda name, arguments, **_: replace(usual("FnApiRunner", arguments), name=name),
-        )
-        result = run("ci", "--query", "2,12", "--modes", "batch", "--events", 500, "--repeat", 2)
-        assert result.exit_code == 1, "only of Beam's own runner it is known that it has no clock"
-        runs = history.read(history.default_path())
-        assert [(one.runner, one.query, one.repeat, one.events) for one in runs] == [
-            *[("SparkRunner", query, number, 500) for query in (2, 12) for number in (1, 2)],
-            ("FnApiRunner", 2, 1, 200),
-            ("FnApiRunner", 12, 1, 200),
-        ]
-        assert [one.is_right for one in runs] == [True, True, False, False, True, True]
-        assert "PrismRunner is skipped: its program is not in" in result.stdout
-        assert "q12 processing time windows cannot run here: it has no clock" in result.stdout
-
-    def test_ci_leaves_a_runner_of_this_machine_out_that_does_not_start(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    def test_ci_tells_of_a_runner_that_does_not_start(
+        self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         usual = engine.prepared
 
@@ -302,22 +210,12 @@ class TestOverTime:
                 raise OSError("Exec format error")
 
         def prepared(name: str, arguments: Any, **_: Any) -> Engine:
-            runner = Broken() if name == "PrismRunner" else FnApiRunner()
-            return replace(usual("FnApiRunner", arguments), name=name, runner=runner)
+            return replace(usual("FnApiRunner", arguments), name=name, runner=Broken())
 
         monkeypatch.setattr(engine, "prepared", prepared)
-        arguments = ("--query", 2, "--modes", "batch", "--events", 500, "--repeat", 1)
-        result = run("ci", *arguments, f"--prism_location={tmp_path}")
-        assert result.exit_code == 0, result.output
-        assert "PrismRunner is skipped in batch: PrismRunner does not start" in result.stdout
-        assert "OSError: Exec format error" in result.stdout
-        assert {one.runner for one in history.read(history.default_path())} == {
-            "SparkRunner",
-            "FnApiRunner",
-        }
-        chosen = run("ci", *arguments, "--runners", "PrismRunner")
-        assert chosen.exit_code == 2
-        assert "Error: PrismRunner does not start: OSError" in chosen.stderr
+        result = run("ci", "--query", 2, "--modes", "batch", "--events", 500)
+        assert result.exit_code == 2
+        assert "Error: SparkRunner does not start: OSError" in result.stderr
 
     @pytest.mark.part(4)
     @pytest.mark.parametrize(

@@ -8,9 +8,6 @@
 Beam transforms over it are in :mod:`sparkbeam_eventhubs`.
 """
 
-from sparkbeam.common import pyspark_needed as _pyspark_needed  # noqa: F401
-
-# isort: split
 from pyspark_eventhubs.data_source import EventHubsSource
 from pyspark_eventhubs.positions import EventPosition
 

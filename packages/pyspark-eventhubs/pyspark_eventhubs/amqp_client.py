@@ -37,7 +37,7 @@ class AmqpClient:
     """Connection to one event hub; after an error it reconnects on the next use.
 
     Raises:
-        ConfigurationError: the connection string or the credential cannot be had.
+        ValueError: the connection string or the credential cannot be had.
     """
 
     def __init__(self, connection: ConnectionSettings) -> None:

@@ -84,6 +84,7 @@ class AmqpConnection:
         self._what = f"the event hub '{endpoint.hub}' cannot be reached"
         self._data = bytearray()
         self._links: dict[int, AmqpLink] = {}
+        self._opened: dict[int, list[Any]] = {}
         self._incoming = 0
         self._outgoing = 0
         self._max_frame = 512
@@ -129,14 +130,10 @@ class AmqpConnection:
             raise BrokenOffError(f"{self._what}: the peer does not speak AMQP 1.0")
 
     def _until_code(self, code: int, deadline: float) -> list[Any]:
-        while True:
-            found = self._frame()
-            if found is None:
+        while code not in self._opened:
+            if not self._take_all():
                 self._receive(deadline)
-            elif found[0] == code:
-                return found[1]
-            else:
-                self._dispatch(*found)
+        return self._opened[code]
 
     def authorize(self) -> None:
         """Put a token, if the current one expires soon."""
@@ -236,20 +233,11 @@ class AmqpConnection:
         del self._data[:at]
         return taken
 
-    def _frame(self) -> tuple[int, list[Any], bytes] | None:
-        found = frames.split(self._data, 1 << 24)
-        if found is None:
-            return None
-        _, body = found
-        if not body:
-            return 0, [], b""
-        performative, end = decode(body)
-        code = int(performative.code)
-        return code, frames.padded(code, list(performative.value)), body[end:]
-
     def _dispatch(self, code: int, fields: list[Any], payload: bytes) -> None:
         link = self._links.get(fields[0]) if code in (frames.TRANSFER, frames.DETACH) else None
         match code:
+            case frames.SASL_OUTCOME | frames.OPEN | frames.BEGIN:
+                self._opened[code] = fields
             case frames.ATTACH:
                 self._attached(fields)
             case frames.FLOW:

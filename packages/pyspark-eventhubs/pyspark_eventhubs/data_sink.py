@@ -4,7 +4,6 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -23,8 +22,7 @@ from pyspark.sql.types import (
 
 from pyspark_eventhubs.event_writer import HubWriter, Sending
 from pyspark_eventhubs.source_options import SinkOptions
-from sparkbeam.errors import ConfigurationError
-from sparkbeam.upstream.stream_readers import DataSourceStreamArrowWriter
+from pyspark_eventhubs.stream_readers import DataSourceStreamArrowWriter
 
 BODY, PARTITION, KEY, PROPERTIES = _COLUMNS = (
     "body",
@@ -52,30 +50,30 @@ _QUERY, _MICRO_BATCH = "sql.streaming.queryId", "streaming.sql.batchId"
 
 
 def check_columns(schema: StructType) -> None:
-    """Raise :class:`ConfigurationError` if rows have no body, or unknown columns."""
+    """Raise ValueError if rows have no body, or unknown columns."""
     for column in schema:
         if column.name not in _TYPES:
-            raise ConfigurationError(
+            raise ValueError(
                 f"An event has no column '{column.name}', only {', '.join(_COLUMNS)}: select "
                 "the columns to send."
             )
         types, wanted = _TYPES[column.name]
         if not isinstance(column.dataType, types):
-            raise ConfigurationError(
+            raise ValueError(
                 f"The column '{column.name}' is {column.dataType.simpleString()} but must be "
                 f"{wanted}."
             )
         if isinstance(column.dataType, MapType):
             _check_properties(column.dataType)
     if BODY not in schema.names:
-        raise ConfigurationError("An event needs a body: add a binary or string column 'body'.")
+        raise ValueError("An event needs a body: add a binary or string column 'body'.")
 
 
 def _check_properties(properties: MapType) -> None:
     names = isinstance(properties.keyType, StringType)
     if not names or not isinstance(properties.valueType, _PLAIN):
         wrong = "values must be strings, numbers, bools, bytes or timestamps"
-        raise ConfigurationError(
+        raise ValueError(
             f"The column 'properties' is {properties.simpleString()}: its "
             f"{wrong if names else 'keys must be strings'}."
         )
@@ -98,9 +96,9 @@ class _Sends:
         sending = Sending(
             self._options.connection,
             itemgetter(BODY),
-            _properties,
-            _key,
-            _partition,
+            lambda row: dict(row.get(PROPERTIES) or ()),
+            lambda row: row.get(KEY),
+            lambda row: row.get(PARTITION),
             self._options.batch_bytes,
             self._options.timeout,
         )
@@ -132,17 +130,3 @@ class EventHubsStreamWriter(_Sends, DataSourceStreamArrowWriter):
         if not query or not batch:  # So that nothing is taken for a repeat that is none.
             return uuid.uuid4().hex, 0
         return query, int(batch)
-
-
-def _properties(row: Any) -> dict[str, Any]:
-    return dict(row.get(PROPERTIES) or ())
-
-
-def _key(row: Any) -> str | None:
-    key: str | None = row.get(KEY)
-    return key
-
-
-def _partition(row: Any) -> int | None:
-    number: int | None = row.get(PARTITION)
-    return number

@@ -20,7 +20,7 @@ from pyspark.sql.types import StructType
 from pyspark_eventhubs import event_rows
 from pyspark_eventhubs.data_sink import EventHubsStreamWriter, EventHubsWriter, check_columns
 from pyspark_eventhubs.events import EventHubsError
-from pyspark_eventhubs.monitoring import Watch, Watched
+from pyspark_eventhubs.monitoring import PartitionStatus, Watch, Watched
 from pyspark_eventhubs.placement import in_turn, place
 from pyspark_eventhubs.planning import Numbers, Planner
 from pyspark_eventhubs.positions import EventPosition
@@ -28,9 +28,7 @@ from pyspark_eventhubs.range_reader import Range, RangeReader
 from pyspark_eventhubs.read_reports import ReadReports, ReportTo
 from pyspark_eventhubs.slow_partitions import Factors, RangeRead
 from pyspark_eventhubs.source_options import SinkOptions, SourceOptions
-from sparkbeam.common.partition_status import PartitionStatus
-from sparkbeam.errors import ConfigurationError
-from sparkbeam.upstream.stream_readers import (
+from pyspark_eventhubs.stream_readers import (
     ReadAllAvailable,
     ReadLimit,
     ReadMaxRows,
@@ -62,7 +60,7 @@ class EventHubsSource(DataSource):
     ``docs/eventhubs.md`` lists the options and the columns.
 
     Raises:
-        ConfigurationError: an option is unknown, missing or invalid.
+        ValueError: an option is unknown, missing or invalid.
     """
 
     @classmethod
@@ -80,7 +78,7 @@ class EventHubsSource(DataSource):
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         options = _with_all_columns(self, schema)
         if options.end is not None or options.ends:
-            raise ConfigurationError(
+            raise ValueError(
                 "endingPosition and endingPositions are for batch reads, but this is a stream: "
                 "omit them, or use read instead of readStream."
             )
@@ -97,7 +95,7 @@ class EventHubsSource(DataSource):
     def _sending(self, schema: StructType, *, overwrite: bool) -> tuple[SinkOptions, str]:
         """Return the sink options and the name of this run."""
         if overwrite:
-            raise ConfigurationError(
+            raise ValueError(
                 "An event hub cannot be overwritten: use mode 'append', or in streaming the output "
                 "mode 'append' or 'update'."
             )
@@ -120,7 +118,7 @@ class EventHubsSource(DataSource):
 def _with_all_columns(source: EventHubsSource, schema: StructType) -> SourceOptions:
     missing = set(schema.names) - set(source.schema().names)
     if missing:
-        raise ConfigurationError(f"The source 'eventhubs' has no column '{min(missing)}'.")
+        raise ValueError(f"The source 'eventhubs' has no column '{min(missing)}'.")
     return SourceOptions.parse(source.options)
 
 

@@ -7,11 +7,10 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from pyspark_eventhubs.checks import is_whole
 from pyspark_eventhubs.events import BrokenOffError, EventHubsError, Outgoing
 from pyspark_eventhubs.pool import POOL
 from pyspark_eventhubs.settings import ConnectionSettings
-from sparkbeam.common.arguments import is_whole
-from sparkbeam.common.sink_ids import TakesSinkId
 
 SENT = "sparkbeam-sent"
 """Property with the origin of an event: sink, micro-batch, task and number, joined by ``/``."""
@@ -84,8 +83,8 @@ class _Waiting:
     size: int = 0
 
 
-class HubWriter(TakesSinkId):
-    """Sender of a task's elements; a writer like those of :class:`sparkbeam.io.Foreach`.
+class HubWriter:
+    """Sender of a task's elements.
 
     Batches and their partitions depend on the elements only, so that a repeated task sends the same
     events to the same partitions in the same order.
@@ -101,15 +100,14 @@ class HubWriter(TakesSinkId):
         self._waiting: dict[Target, _Waiting] = {}
         self._size = 0
 
-    def with_sink_id(self, sink_id: str) -> "HubWriter":
-        return HubWriter(self._sending, sink_id)
-
     def open(self, partition_id: int, epoch_id: int) -> bool:
+        """Begin to send; always returns True."""
         self._task = f"{self._sink_id}/{epoch_id}/{partition_id}"
         self._turn = partition_id
         return True
 
     def process(self, element: Any) -> None:
+        """Send an element, or keep it for a batch."""
         sending = self._sending
         body = body_of(element if sending.body is None else sending.body(element))
         properties = sending.properties_of(element)
@@ -177,6 +175,7 @@ class HubWriter(TakesSinkId):
                 time.sleep(error.wait)
 
     def close(self, error: Exception | None) -> None:
+        """Send the rest, unless there was an error."""
         if error is None:
             self._send_all()
 

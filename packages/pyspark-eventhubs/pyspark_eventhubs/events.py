@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkbeam.common.display_text import beginning
+from pyspark_eventhubs.checks import beginning
 
 
 class EventHubsError(Exception):
@@ -58,7 +58,6 @@ class Events:
         properties: the application properties, with names and values as text.
         system: other annotations and message properties, as text.
         bodies: the bodies.
-        again: whether they were read before, and come from memory.
     """
 
     numbers: list[int] = field(default_factory=list)
@@ -69,7 +68,6 @@ class Events:
     properties: list[list[tuple[str, str | None]]] = field(default_factory=list)
     system: list[list[tuple[str, str | None]]] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
-    again: bool = field(default=False, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -116,7 +114,7 @@ class StartPlace:
 
 def error_of(condition: str, description: str, doing: str) -> EventHubsError:
     """Return the exception for an error of the service, without secrets."""
-    said = beginning(f"{condition}: {description}".strip(": "), 400)
+    said = beginning(" ".join(f"{condition}: {description}".strip(": ").split()), 400)
     message = f"{doing}: {said}" if said else doing
     if condition == "amqp:link:stolen":
         return StolenError(message)

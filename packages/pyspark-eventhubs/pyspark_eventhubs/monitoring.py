@@ -3,13 +3,31 @@
 import importlib
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
+from pyspark_eventhubs.checks import shown
 from pyspark_eventhubs.settings import unpacked
-from sparkbeam.common.arguments import shown
-from sparkbeam.common.partition_status import PartitionStatus
-from sparkbeam.errors import ConfigurationError
 
 _LOGGER = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class PartitionStatus:
+    """A partition when a micro-batch is planned.
+
+    Attributes:
+        partition: its number.
+        lag: the number of events left in the partition behind the micro-batch.
+        factor: the fraction of its share that the micro-batch reads; below 1 for a slow partition.
+        events: the number of events in the last reported read; 0 before the first.
+        seconds: the duration of that read.
+    """
+
+    partition: int
+    lag: int
+    factor: float = 1.0
+    events: int = 0
+    seconds: float = 0.0
 
 
 Watch = Callable[[Sequence[PartitionStatus]], None]
@@ -19,7 +37,7 @@ Watch = Callable[[Sequence[PartitionStatus]], None]
 class PartitionMonitor:
     """A user's function as a :data:`Watch`; its exceptions are logged and ignored.
 
-    If the function cannot be imported, the first call raises a :class:`ConfigurationError`.
+    If the function cannot be imported, the first call raises a ValueError.
 
     Args:
         pickled: the function, pickled by :func:`~pyspark_eventhubs.settings.packed`.
@@ -50,7 +68,7 @@ class PartitionMonitor:
         try:
             named: Watch = getattr(importlib.import_module(module), function)
         except (ImportError, AttributeError, ValueError) as error:
-            raise ConfigurationError(
+            raise ValueError(
                 f"slowPartitionMonitor={shown(self._name)}: function not found in the process that "
                 f"plans micro-batches, on the driver's machine. ({error})"
             ) from None

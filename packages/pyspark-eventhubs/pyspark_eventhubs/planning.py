@@ -17,7 +17,6 @@ from pyspark_eventhubs.pool import POOL, ReceiverSettings
 from pyspark_eventhubs.positions import EventPosition
 from pyspark_eventhubs.range_reader import EXCLUDED_SECONDS, DataLossError, excluded
 from pyspark_eventhubs.source_options import ALL_PARTITIONS, SourceOptions
-from sparkbeam.errors import ConfigurationError
 
 _LOGGER = logging.getLogger(__name__)
 _TRIES = 5
@@ -92,11 +91,11 @@ class Planner:
         }
 
     def _check_known(self, name: str, partitions: Iterable[str]) -> None:
-        """Check that an argument names partitions of the hub; raise ConfigurationError if not."""
+        """Check that an argument names partitions of the hub; raise ValueError if not."""
         known = sorted(self._known, key=int)
         unknown = set(partitions).difference(known)
         if unknown:
-            raise ConfigurationError(
+            raise ValueError(
                 f"{name}: the event hub '{self.hub()}' has no partition {min(unknown)}, only "
                 f"{', '.join(known)}."
             )

@@ -13,7 +13,6 @@ from pathlib import Path
 from pyspark_eventhubs.amqp_client import AmqpClient, AmqpReceiver
 from pyspark_eventhubs.events import EventHubsError, Events, StartPlace
 from pyspark_eventhubs.receiver_sharing import Neighbours, default_folder, name_of
-from pyspark_eventhubs.recent_ranges import LastRanges
 from pyspark_eventhubs.settings import ConnectionSettings
 
 _CLIENT_SECONDS = 300
@@ -23,7 +22,6 @@ _LOOK_SECONDS = 10.0
 
 _PATIENCE = 0.25
 _NOWHERE = -1
-_NOT_TO_READ = -1.0
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,6 @@ class Pool:
         reused: the number of reads by a pooled receiver.
         borrowed: the number of reads by a receiver of another process.
         made: the number of reads that opened a receiver.
-        ranges: the ranges read last.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -104,7 +101,6 @@ class Pool:
         self.reused = 0
         self.borrowed = 0
         self.made = 0
-        self.ranges = LastRanges()
 
     @contextmanager
     def client(self, connection: ConnectionSettings) -> Iterator[AmqpClient]:
@@ -120,19 +116,17 @@ class Pool:
         end: int,
         seconds: float,
         *,
-        begin: int | None = None,
         shared: bool = False,
     ) -> Events:
         """Return the next events from a position on; none on timeout.
 
-        They come from memory if they were read for this range before, from a pooled receiver, or
-        from a new one; of this process or another one of the machine.
+        They come from a pooled receiver of this process or another one of the machine, or from a
+        new one.
 
         Args:
             position: the sequence number of the first event.
             end: the sequence number behind the last event.
             seconds: the timeout for the first event.
-            begin: the start of the enclosing range; the position if None.
             shared: whether another process may be asked to read. As it has other work, a new
                 receiver is faster for very many events.
 
@@ -141,23 +135,16 @@ class Pool:
             EventHubsError: it has failed permanently.
         """
         kept = self._of(reading.connection)
-        if isinstance(position, int):
-            begin = position if begin is None else begin
-            again = self.ranges.get(reading, position, end)
-            if again is not None:
-                return again
-            if not _is_at(kept, reading, position):
-                wait = seconds if shared else _NOT_TO_READ
-                found = self._neighbours.read(name_of(reading), begin, position, end, wait)
-                if found is not None:
-                    self.borrowed += not found.again
-                    return found
+        if shared and isinstance(position, int) and not _is_at(kept, reading, position):
+            lent = self._neighbours.read(name_of(reading), position, end, seconds)
+            if lent is not None:
+                self.borrowed += 1
+                return lent
         with self._borrowed(reading.connection) as kept:
             receiver = self._receiver(kept, reading, position)
             found = _read(receiver, end, seconds)
             if isinstance(position, int):
                 kept.keep(reading, receiver)
-                self.ranges.add(reading, position if begin is None else begin, position, found)
             else:
                 receiver.close()
         return found
@@ -183,17 +170,12 @@ class Pool:
             self._neighbours.tell(name)
         return receiver
 
-    def _lend(
-        self, name: str, begin: int, position: int, end: int, seconds: float
-    ) -> Events | None:
+    def _lend(self, name: str, position: int, end: int, seconds: float) -> Events | None:
         """Read for another process, if a receiver is at the position and soon free."""
         reading = self._names.get(name)
         kept = None if reading is None else self._kept.get(reading.connection)
         if reading is None or kept is None:
             return None
-        again = self.ranges.get(reading, position, end)
-        if again is not None or seconds == _NOT_TO_READ:
-            return again
         if not kept.lock.acquire(timeout=_PATIENCE):
             return None
         try:
@@ -208,12 +190,10 @@ class Pool:
             kept.keep(reading, receiver)
         finally:
             kept.lock.release()
-        self.ranges.add(reading, begin, position, found)
         return found
 
     def forget(self, reading: ReceiverSettings) -> None:
-        """Close the pooled receiver of a reading, and forget the events read."""
-        self.ranges.forget(reading)
+        """Close the pooled receiver of a reading."""
         kept = self._of(reading.connection)
         with kept.lock:
             receiver = kept.pop_receiver(reading)
@@ -224,7 +204,7 @@ class Pool:
         """Close the receiver of a reading in whichever process of this machine has it."""
         self.forget(reading)
         with contextlib.suppress(EventHubsError):
-            self._neighbours.read(name_of(reading), _NOWHERE, _NOWHERE, _NOWHERE, 0)
+            self._neighbours.read(name_of(reading), _NOWHERE, _NOWHERE, 0)
 
     @contextmanager
     def _borrowed(self, connection: ConnectionSettings) -> Iterator[_PooledClient]:
@@ -241,7 +221,6 @@ class Pool:
         with self._lock:
             if self._process != os.getpid():  # Connections opened by a parent process belong to it.
                 self._kept, self._names, self._process = {}, {}, os.getpid()
-                self.ranges = LastRanges()
                 self._neighbours = Neighbours(self._lend, self._folder)
                 self._looking = None
             self._asked = time.monotonic()
@@ -268,7 +247,6 @@ class Pool:
 
     def _close_idle(self, now: float) -> None:
         """Close clients and receivers that have been idle for too long; ``now`` is the clock."""
-        self.ranges.forget_idle(now)
         with self._lock:
             found = list(self._kept.values())
         for kept in found:

@@ -6,9 +6,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 
-from sparkbeam.common.arguments import flag, shown, text, whole_number
-from sparkbeam.common.untrusted_json import loaded
-from sparkbeam.errors import ConfigurationError
+from pyspark_eventhubs.checks import parsed_json, shown, text, whole_number
 
 _LARGEST = 2**63 - 1
 _EPOCH, _MILLISECOND = datetime(1970, 1, 1, tzinfo=UTC), timedelta(milliseconds=1)
@@ -46,13 +44,13 @@ class EventPosition:
         found = text("offset", offset, "use the offset of an event").strip()
         if found in (_OLDEST, _NEWEST):
             return cls(_START if found == _OLDEST else _END)
-        return cls(_OFFSET, found, flag("inclusive", inclusive))
+        return cls(_OFFSET, found, _flag(inclusive))
 
     @classmethod
     def sequence_number(cls, number: int, *, inclusive: bool = True) -> Self:
         """Return the position of the event with a sequence number."""
         found = whole_number("sequence_number", number, least=0, most=_LARGEST)
-        return cls(_NUMBER, found, flag("inclusive", inclusive))
+        return cls(_NUMBER, found, _flag(inclusive))
 
     @classmethod
     def enqueued(cls, time: datetime) -> Self:
@@ -61,7 +59,7 @@ class EventPosition:
         As the end of reading it is the time before which events are read.
         """
         if not isinstance(time, datetime):
-            raise ConfigurationError(
+            raise ValueError(
                 f"enqueued={shown(time)} is not a datetime: use for example "
                 "datetime(2030, 1, 31, tzinfo=UTC)."
             )
@@ -80,16 +78,17 @@ class EventPosition:
         """Parse a position in an option: ``start``, ``end``, or JSON with a kind and a value.
 
         Raises:
-            ConfigurationError: the value is malformed.
+            ValueError: the value is malformed.
         """
         given = given.strip()
         if given in (_START, _END):
             return cls(given)
         try:
-            return cls._of(loaded(given, (str, dict)))
+            return cls._of(parsed_json(given))
         except ValueError as error:
-            why = f" ({error})" if isinstance(error, ConfigurationError) else ""
-            raise ConfigurationError(
+            is_malformed = isinstance(error, json.JSONDecodeError)
+            why = f" ({error})" if str(error) and not is_malformed else ""
+            raise ValueError(
                 f"{name}={shown(given)} is not a position: use start, end, "
                 '{"sequence_number": 5}, {"offset": "500"} or {"enqueued": '
                 '"2030-01-31T00:00:00Z"}; "inclusive": false excludes the event at a number or '
@@ -102,11 +101,11 @@ class EventPosition:
             return cls(fields)
         inclusive = fields.pop("inclusive", None) if isinstance(fields, dict) else None
         if not isinstance(fields, dict) or len(fields) != 1:
-            raise ValueError(fields)
+            raise ValueError
         ((kind, value),) = fields.items()
         if kind == _TIME:
             if inclusive is not None:
-                raise ConfigurationError("inclusive is only for sequence numbers and offsets")
+                raise ValueError("inclusive is only for sequence numbers and offsets")
             if isinstance(value, str):
                 return cls.enqueued(datetime.fromisoformat(value))
             return cls(_TIME, whole_number(_TIME, value, least=0, most=_LARGEST))
@@ -116,28 +115,26 @@ class EventPosition:
             return cls.offset(given, inclusive=inclusive)
         if kind == _NUMBER:
             return cls.sequence_number(value, inclusive=inclusive)
-        raise ValueError(kind)
+        raise ValueError
 
 
 def parse_all(name: str, given: str) -> dict[str, EventPosition]:
     """Parse positions by partition in an option, ``{"0": "start", "1": {"offset": "9"}}``.
 
     Raises:
-        ConfigurationError: the value is malformed.
+        ValueError: the value is malformed.
     """
     try:
-        found = loaded(given)
-        return {
-            str(int(partition)): EventPosition.parse(name, _as_text(position))
-            for partition, position in found.items()
-        }
-    except ValueError as error:
-        if isinstance(error, ConfigurationError):
-            raise
-        raise ConfigurationError(
+        found = {str(int(partition)): at for partition, at in parsed_json(given).items()}
+    except (ValueError, AttributeError):
+        raise ValueError(
             f"{name}={shown(given)} must be JSON with positions by partition, such as "
             f'{{"0": "start"}}.'
         ) from None
+    return {
+        partition: EventPosition.parse(name, at if isinstance(at, str) else json.dumps(at))
+        for partition, at in found.items()
+    }
 
 
 def all_as_text(positions: Mapping[int, EventPosition]) -> str:
@@ -147,5 +144,7 @@ def all_as_text(positions: Mapping[int, EventPosition]) -> str:
     )
 
 
-def _as_text(position: Any) -> str:
-    return position if isinstance(position, str) else json.dumps(position)
+def _flag(inclusive: object) -> bool:
+    if not isinstance(inclusive, bool):
+        raise ValueError(f"inclusive={shown(inclusive)} must be True or False.")
+    return inclusive

@@ -63,9 +63,9 @@ class RangeReader:
         self.lost = 0
         """Number of expired events."""
         self.count = 0
-        """Number of events read from the hub, and not from memory."""
+        """Number of events read."""
         self.seconds = 0.0
-        """Duration of these reads, excluding the processing of events."""
+        """Duration of the reads, excluding the processing of events."""
 
     def events(self) -> Iterator[Events]:
         """Yield the events in chunks.
@@ -86,9 +86,8 @@ class RangeReader:
             if found.numbers:
                 self._check(found.numbers[0])
                 self._position = found.numbers[-1] + 1
-                if not found.again:
-                    self.count += len(found)
-                    self.seconds += now - asked
+                self.count += len(found)
+                self.seconds += now - asked
                 yield found
                 since = silent = asked = monotonic()
                 continue
@@ -107,8 +106,7 @@ class RangeReader:
         seconds = min(_SLICE, self._options.receiver_timeout, self._options.operation_timeout)
         end = self._range.end
         few = end - self._position <= _FEW and not self._alone
-        begin = self._range.start
-        return self._pool.read(self._reading, self._position, end, seconds, begin=begin, shared=few)
+        return self._pool.read(self._reading, self._position, end, seconds, shared=few)
 
     def _try_again(self, error: BrokenOffError, since: float) -> None:
         """Wait before a retry, or give up.

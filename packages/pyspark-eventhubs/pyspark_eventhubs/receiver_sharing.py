@@ -17,25 +17,24 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import astuple, replace
+from dataclasses import astuple
 from multiprocessing.connection import Client, Connection, Listener
 from pathlib import Path
 from typing import Any
 
+from pyspark_eventhubs.checks import parsed_json
 from pyspark_eventhubs.events import BrokenOffError, EventHubsError, Events, StolenError
-from sparkbeam.common.acceptor import PAUSE_SECONDS
-from sparkbeam.common.untrusted_json import loaded
 
 _GRACE = 5.0
+_PAUSE = 0.25
 _BACKLOG = 64
-_EVENTS, _AGAIN, _ABSENT = "events", "again", "absent"
+_EVENTS, _ABSENT = "events", "absent"
 _ERRORS = {kind.__name__: kind for kind in (EventHubsError, BrokenOffError, StolenError)}
 
-Lend = Callable[[str, int, int, int, float], Events | None]
+Lend = Callable[[str, int, int, float], Events | None]
 """Reads with a receiver of this process.
 
-It is given the receiver's name, the beginning of the range, the position, the end and how many
-seconds to wait; none of these if only what the process still has is wanted.
+It is given the receiver's name, the position, the end and how many seconds to wait.
 """
 
 
@@ -67,7 +66,7 @@ class Neighbours:
         self._closed = False
         self._socket = f"{os.getpid()}-{secrets.token_hex(4)}"
 
-    def read(self, name: str, begin: int, position: int, end: int, seconds: float) -> Events | None:
+    def read(self, name: str, position: int, end: int, seconds: float) -> Events | None:
         """Return the next events from the receiver of another process; None if none has it there.
 
         The arguments are those of :data:`Lend`.
@@ -82,22 +81,20 @@ class Neighbours:
             if target == self._socket or not _is_own(self._folder):
                 return None
             with Client(str(self._folder / target), "AF_UNIX") as asked:
-                asked.send_bytes(json.dumps([name, begin, position, end, seconds]).encode())
+                asked.send_bytes(json.dumps([name, position, end, seconds]).encode())
                 if not asked.poll(seconds + _GRACE):
                     return None
-                kind, found = loaded(asked.recv_bytes(), list)
-                bodies = asked.recv_bytes() if kind in (_EVENTS, _AGAIN) else b""
+                kind, found = parsed_json(asked.recv_bytes().decode())
+                bodies = asked.recv_bytes() if kind == _EVENTS else b""
         except FileNotFoundError:
             return None
-        except (OSError, EOFError, ValueError):  # The process has ended, or is no reader.
+        except (OSError, EOFError, ValueError, TypeError):  # It has ended, or is no reader.
             with suppress(OSError):
                 link.unlink()
             return None
         if kind in _ERRORS:
             raise _ERRORS[kind](found)
-        if kind not in (_EVENTS, _AGAIN):
-            return None
-        return replace(_unpacked(found, bodies), again=kind == _AGAIN)
+        return _unpacked(found, bodies) if kind == _EVENTS else None
 
     def tell(self, name: str) -> None:
         """Announce a receiver of this process to the others."""
@@ -129,15 +126,15 @@ class Neighbours:
                 asker = listener.accept()
                 threading.Thread(target=self._answer, args=(asker,), daemon=True).start()
             except (OSError, EOFError, RuntimeError):  # No descriptors, no threads are left.
-                time.sleep(PAUSE_SECONDS)
+                time.sleep(_PAUSE)
 
     def _answer(self, asker: "Connection[Any, Any]") -> None:
-        with asker, suppress(OSError, EOFError, ValueError):
+        with asker, suppress(OSError, EOFError, ValueError, TypeError):
             if not asker.poll(_GRACE):
                 return
-            name, begin, position, end, seconds = loaded(asker.recv_bytes(), list)
+            name, position, end, seconds = parsed_json(asker.recv_bytes().decode())
             try:
-                found = self._lend(name, begin, position, end, seconds)
+                found = self._lend(name, position, end, seconds)
             except EventHubsError as error:
                 kind = type(error).__name__
                 answer = [kind if kind in _ERRORS else BrokenOffError.__name__, str(error)]
@@ -148,8 +145,7 @@ class Neighbours:
                 return
             *columns, bodies = found.columns()
             sizes = [len(body) for body in bodies]
-            kind = _AGAIN if found.again else _EVENTS
-            asker.send_bytes(json.dumps([kind, [*columns, sizes]]).encode())
+            asker.send_bytes(json.dumps([_EVENTS, [*columns, sizes]]).encode())
             asker.send_bytes(b"".join(bodies))
 
     def close(self) -> None:

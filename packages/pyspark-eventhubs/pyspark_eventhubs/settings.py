@@ -1,18 +1,16 @@
 """Connection settings of an event hub, including secrets."""
 
 import base64
-import inspect
 import os
 import pickle
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import cloudpickle
+from pyspark import cloudpickle
 
-from sparkbeam.common.arguments import one_of, shown, text
-from sparkbeam.errors import ConfigurationError
+from pyspark_eventhubs.checks import one_of, shown
 
 CLIENTS = ("sdk", "slim")
 """Names that programs may give to the client, of which there is one."""
@@ -23,8 +21,8 @@ TEXT, FUNCTION, CREDENTIAL = (
     "secretConnectionFunction",
     "secretCredential",
 )
-_ENVIRONMENT = "env:"
-_REMEDY = (
+ENVIRONMENT = "env:"
+REMEDY = (
     "use the one in the portal, 'Endpoint=sb://…;SharedAccessKeyName=…;SharedAccessKey=…', "
     "or 'env:NAME' for one in an environment variable"
 )
@@ -54,14 +52,14 @@ class Endpoint:
 
     @classmethod
     def parse(cls, given: str) -> "Endpoint":
-        """Parse a connection string; raise :class:`ConfigurationError` if it is malformed."""
+        """Parse a connection string; raise ValueError if it is malformed."""
         pairs = [part.partition("=") for part in given.strip().split(";") if part]
         fields = {name.strip().lower(): value.strip() for name, _, value in pairs}
         host = re.sub(r"^\w+://", "", fields.get("endpoint", "")).strip("/")
         signed = "sharedaccesssignature" in fields
         if not host or not (signed or {"sharedaccesskeyname", "sharedaccesskey"} <= fields.keys()):
-            raise ConfigurationError(
-                f"connection_string=… is not an Event Hubs connection string: {_REMEDY}."
+            raise ValueError(
+                f"connection_string=… is not an Event Hubs connection string: {REMEDY}."
             )
         return cls(
             host,
@@ -94,66 +92,11 @@ class ConnectionSettings:
     hub: str | None = None
 
     @classmethod
-    def from_arguments(
-        cls,
-        connection_string: str | Callable[[], str] | None,
-        event_hub: str | None,
-        namespace: str | None,
-        credential: Any,
-        client: str | None = None,
-    ) -> "ConnectionSettings":
-        """Return the connection given by the arguments of a transform.
-
-        Raises:
-            ConfigurationError: the arguments are incomplete, contradictory or malformed.
-        """
-        if client is not None:
-            one_of("client", client, CLIENTS)
-        if event_hub is not None:
-            text("event_hub", event_hub, "use the name of an event hub")
-        if (connection_string is None) == (namespace is None):
-            raise ConfigurationError(
-                "Give either connection_string=, or fully_qualified_namespace= with credential=."
-            )
-        if namespace is not None:
-            return cls._of_namespace(namespace, credential, event_hub)
-        if credential is not None:
-            raise ConfigurationError("credential= requires fully_qualified_namespace=.")
-        if callable(connection_string):
-            function = packed("connection_string", connection_string)
-            return cls(function=function, hub=event_hub)
-        found = text("connection_string", connection_string, _REMEDY, secret=True)
-        connection = cls(text=found, hub=event_hub)
-        if not found.startswith(_ENVIRONMENT):
-            connection.hub_of(Endpoint.parse(found))
-        return connection
-
-    @classmethod
-    def _of_namespace(
-        cls, namespace: str, credential: Any, hub: str | None
-    ) -> "ConnectionSettings":
-        text(
-            "fully_qualified_namespace", namespace, "use a name such as 'my.servicebus.windows.net'"
-        )
-        if credential is None or hub is None:
-            raise ConfigurationError(
-                "fully_qualified_namespace= requires credential= and event_hub=."
-            )
-        get_token = getattr(credential, "get_token", None)
-        if inspect.iscoroutinefunction(get_token) or not callable(get_token or credential):
-            raise ConfigurationError(
-                f"credential=<{type(credential).__name__}> does not provide tokens: use a "
-                "credential of azure.identity, or a connection string for a key or a signature."
-            )
-        pickled = packed("credential", credential)
-        return cls(namespace=namespace, credential=pickled, hub=hub)
-
-    @classmethod
     def of_options(cls, options: Mapping[str, str]) -> "ConnectionSettings":
         """Return the connection given by data source options, by name in lower case.
 
         Raises:
-            ConfigurationError: the options are incomplete or malformed.
+            ValueError: the options are incomplete or malformed.
         """
         one_of("client", options.get("client", "sdk"), CLIENTS)
         found = cls(
@@ -164,12 +107,12 @@ class ConnectionSettings:
             options.get("eventhub"),
         )
         if (found.namespace is None) != (found.credential is None):
-            raise ConfigurationError(
+            raise ValueError(
                 "The option 'namespace' requires a credential, which options cannot hold: use "
                 "connectionString, or ReadFromEventHubs(fully_qualified_namespace=, credential=)."
             )
         if found.text is None and found.function is None and found.credential is None:
-            raise ConfigurationError(f"The option 'connectionString' is missing: {_REMEDY}.")
+            raise ValueError(f"The option 'connectionString' is missing: {REMEDY}.")
         return found
 
     def options(self) -> dict[str, str]:
@@ -187,7 +130,7 @@ class ConnectionSettings:
         """Return the contents of the connection string, or the namespace with its credential.
 
         Raises:
-            ConfigurationError: the environment variable is missing, or the string is malformed.
+            ValueError: the environment variable is missing, or the string is malformed.
         """
         if self.namespace is not None:
             return Endpoint(self.namespace, self.hub, credential=self._credential())
@@ -199,13 +142,11 @@ class ConnectionSettings:
         """Return the name of the event hub.
 
         Raises:
-            ConfigurationError: it is not given.
+            ValueError: it is not given.
         """
         hub = self.hub or endpoint.hub
         if hub is None:
-            raise ConfigurationError(
-                "event_hub= is missing, and the connection string has no EntityPath."
-            )
+            raise ValueError("event_hub= is missing, and the connection string has no EntityPath.")
         return hub
 
     def hub_name(self) -> str:
@@ -216,16 +157,20 @@ class ConnectionSettings:
         """Return the connection string; there must be no credential.
 
         Raises:
-            ConfigurationError: the environment variable is missing, or the function fails.
+            ValueError: the environment variable is missing, or the function fails.
         """
         if self.function is not None:
-            return text("connection_string()", unpacked(self.function)(), _REMEDY, secret=True)
+            found = unpacked(self.function)()
+            if not isinstance(found, str):
+                kind = type(found).__name__
+                raise ValueError(f"connection_string()={kind} must be a string: {REMEDY}.")
+            return found
         assert self.text is not None
-        if not self.text.startswith(_ENVIRONMENT):
+        if not self.text.startswith(ENVIRONMENT):
             return self.text
-        name = self.text.removeprefix(_ENVIRONMENT)
+        name = self.text.removeprefix(ENVIRONMENT)
         if name not in os.environ:
-            raise ConfigurationError(
+            raise ValueError(
                 f"connection_string='env:{shown(name)[1:-1]}': the environment variable is not "
                 "set in this process. Set it on the driver and on the executors."
             )
@@ -244,13 +189,11 @@ _MAKING = (
 
 
 def packed(name: str, value: Any, remedy: str = _MAKING) -> str:
-    """Pickle a function or an object as text; raise :class:`ConfigurationError` if impossible."""
+    """Pickle a function or an object as text; raise ValueError if impossible."""
     try:
         return base64.b64encode(cloudpickle.dumps(value)).decode()
     except Exception as error:
-        raise ConfigurationError(
-            f"{name}=<{type(value).__name__}> cannot be pickled: {remedy}."
-        ) from error
+        raise ValueError(f"{name}=<{type(value).__name__}> cannot be pickled: {remedy}.") from error
 
 
 def unpacked(text: str) -> Any:

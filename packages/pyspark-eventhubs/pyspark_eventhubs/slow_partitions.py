@@ -6,12 +6,11 @@ from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+from pyspark_eventhubs import checks
 from pyspark_eventhubs.monitoring import Watch
-from sparkbeam.common import arguments
 
 _MICRO_BATCHES = 3
 _LEAST, _WHOLE = 0.001, 0.99
-_LONGEST = 1e6
 
 
 @dataclass(frozen=True)
@@ -30,17 +29,18 @@ class SlowPartitions:
             logged.
 
     Raises:
-        ConfigurationError: the threshold is not a duration, or the monitor is not a function.
+        ValueError: the threshold is not a duration, or the monitor is not a function.
     """
 
     threshold: float = 30.0
     monitor: Watch | None = None
 
     def __post_init__(self) -> None:
-        arguments.duration("threshold", self.threshold, "seconds", most=_LONGEST)
-        if self.monitor is not None:
-            arguments.function(
-                "monitor", self.monitor, "use a function of a list of PartitionStatus"
+        checks.seconds("threshold", self.threshold)
+        if self.monitor is not None and not callable(self.monitor):
+            raise ValueError(
+                f"monitor={checks.shown(self.monitor)} must be a function: use a function of a "
+                "list of PartitionStatus."
             )
 
 

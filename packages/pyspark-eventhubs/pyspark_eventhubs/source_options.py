@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from pyspark_eventhubs import checks
 from pyspark_eventhubs.event_writer import BATCH_BYTES, LEAST_BATCH_BYTES, MOST_BATCH_BYTES
 from pyspark_eventhubs.monitoring import PartitionMonitor
 from pyspark_eventhubs.placement import BALANCED, PLACEMENTS
@@ -10,9 +11,6 @@ from pyspark_eventhubs.positions import EventPosition, parse_all
 from pyspark_eventhubs.read_reports import LOOPBACK
 from pyspark_eventhubs.settings import ConnectionSettings
 from pyspark_eventhubs.slow_partitions import SlowPartitions
-from sparkbeam.common import arguments
-from sparkbeam.common.untrusted_json import loaded
-from sparkbeam.errors import ConfigurationError
 
 DEFAULT_GROUP = "$Default"
 EPOCH = "epoch"
@@ -33,7 +31,6 @@ PLACES = "places"
 ALL_PARTITIONS = "*"
 """Key of the rate of all partitions without a rate of their own."""
 
-_LONGEST = 1e6
 _MOST = 2**31 - 1
 _LARGEST = 2**63 - 1
 _KNOWN = (
@@ -136,7 +133,7 @@ class SourceOptions:
         """Parse the options of a data source.
 
         Raises:
-            ConfigurationError: an option is unknown, missing or invalid.
+            ValueError: an option is unknown, missing or invalid.
         """
         given = _known("source", options, _KNOWN)
         never = given.get("discoverpartitions", "").strip().lower() == "none"
@@ -160,7 +157,7 @@ class SourceOptions:
             _slow(given),
             given.get(REPORT_HOST.lower(), LOOPBACK),
             given.get(REPORT_BIND.lower()),
-            arguments.one_of("placement", given.get("placement", BALANCED), PLACEMENTS),
+            checks.one_of("placement", given.get("placement", BALANCED), PLACEMENTS),
             _number(given, PLACES, 1) if PLACES in given else None,
             _monitor(given),
         )
@@ -184,7 +181,7 @@ class SinkOptions:
         """Parse the options of a data sink.
 
         Raises:
-            ConfigurationError: an option is unknown, missing or invalid.
+            ValueError: an option is unknown, missing or invalid.
         """
         given = _known("sink", options, _OF_SINK)
         name = "maxBatchBytes"
@@ -196,13 +193,13 @@ class SinkOptions:
 
 
 def _known(what: str, options: Mapping[str, str], names: tuple[str, ...]) -> dict[str, str]:
-    """Return the options by name in lower case; raise ConfigurationError for unknown ones."""
+    """Return the options by name in lower case; raise ValueError for unknown ones."""
     given = {name.lower(): value for name, value in options.items() if value is not None}
     unknown = given.keys() - {name.lower() for name in names}
     if unknown:
         shown = (name for name in names if not name.startswith("secret"))
-        raise ConfigurationError(
-            f"The {what} 'eventhubs' has no option {arguments.shown(min(unknown))}, only "
+        raise ValueError(
+            f"The {what} 'eventhubs' has no option {checks.shown(min(unknown))}, only "
             f"{', '.join(shown)}."
         )
     return given
@@ -216,12 +213,12 @@ def _number(
         value: object = int(text)
     except ValueError:
         value = text
-    return arguments.whole_number(name, value, least=least, most=most)
+    return checks.whole_number(name, value, least=least, most=most)
 
 
 def _text(given: Mapping[str, str], name: str, remedy: str) -> str | None:
     value = given.get(name.lower())
-    return None if value is None else arguments.text(name, value, remedy)
+    return None if value is None else checks.text(name, value, remedy)
 
 
 def _position(given: Mapping[str, str], name: str) -> EventPosition | None:
@@ -235,7 +232,7 @@ def _seconds(given: Mapping[str, str], name: str, default: float) -> float:
         value: object = float(text)
     except ValueError:
         value = text
-    return arguments.duration(name, value, "seconds", most=_LONGEST)
+    return checks.seconds(name, value)
 
 
 def _slow(given: Mapping[str, str]) -> SlowPartitions | None:
@@ -246,8 +243,8 @@ def _slow(given: Mapping[str, str]) -> SlowPartitions | None:
 def _monitor(given: Mapping[str, str]) -> PartitionMonitor | None:
     pickled, name = given.get(PICKLED_MONITOR.lower()), given.get(MONITOR.lower())
     if name is not None and "." not in name:
-        raise ConfigurationError(
-            f"{MONITOR}={arguments.shown(name)} is not the name of a function: use for example "
+        raise ValueError(
+            f"{MONITOR}={checks.shown(name)} is not the name of a function: use for example "
             "'package.module.function'."
         )
     return None if pickled is None and name is None else PartitionMonitor(pickled, name or "")
@@ -255,19 +252,21 @@ def _monitor(given: Mapping[str, str]) -> PartitionMonitor | None:
 
 def _flag(given: Mapping[str, str], name: str) -> bool:
     value = given.get(name.lower(), "true").lower()
-    return arguments.one_of(name, value, ("true", "false")) == "true"
+    return checks.one_of(name, value, ("true", "false")) == "true"
 
 
 def _rates(text: str) -> dict[str, int]:
     name = "maxRatePerPartition"
     try:
-        found = loaded(text, (int, float, dict))
+        found = checks.parsed_json(text)
+        if not isinstance(found, int | float | dict):
+            raise ValueError
         rates = found if isinstance(found, dict) else {ALL_PARTITIONS: found}
         partitions = [key if key == ALL_PARTITIONS else str(int(key)) for key in rates]
     except ValueError:
-        raise ConfigurationError(
-            f"{name}={arguments.shown(text)} must be a number, or JSON with a number for "
+        raise ValueError(
+            f"{name}={checks.shown(text)} must be a number, or JSON with a number for "
             'each partition, such as {"0": 100, "*": 1000}.'
         ) from None
-    numbers = [arguments.whole_number(name, each, least=1, most=_MOST) for each in rates.values()]
+    numbers = [checks.whole_number(name, each, least=1, most=_MOST) for each in rates.values()]
     return dict(zip(partitions, numbers, strict=True))

@@ -3,9 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import altair
 import vl_convert
@@ -13,7 +11,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from beam_nexmark.configuration import Configuration
 from beam_nexmark.record import OURS, QueryRun, median_seconds
-from beam_nexmark.report import charts
 from beam_nexmark.report.runtimes import Past
 from sparkbeam.errors import ConfigurationError
 
@@ -26,18 +23,11 @@ class Workload:
     """All runs with the same configuration in the same mode, which are comparable.
 
     Attributes:
-        runs: in order of query and time.
+        runs: in order of query, contestant and time.
     """
 
     title: str
     runs: Sequence[QueryRun]
-
-    @property
-    def pictures(self) -> dict[str, dict[str, Any]]:
-        """Vega-Lite specifications by heading; none if no run succeeded."""
-        if all(run.failure for run in self.runs):
-            return {}
-        return {"Runtime": charts.runtime(self.runs)}
 
     @property
     def past(self) -> Past:
@@ -48,18 +38,19 @@ class Workload:
     def medians(self) -> list[tuple[str, str, float, float, int]]:
         """Query, contestant, seconds, events/s and peak memory in bytes."""
         rows = []
-        for (query, contestant), group in _grouped(self.runs, charts.label, charts.contestant):
+        for group in _grouped(self.runs, lambda run: run.label + run.contestant).values():
             seconds = median_seconds(group)
-            if seconds is not None:
-                memory = max((run.peak_memory or 0 for run in group), default=0)
-                rows.append((query, contestant, seconds, group[0].events / seconds, memory))
+            if seconds:
+                first, memory = group[0], max(run.peak_memory or 0 for run in group)
+                throughput = first.events / seconds
+                rows.append((first.label, first.contestant, seconds, throughput, memory))
         return rows
 
     @property
     def changes(self) -> list[str]:
         """Queries whose results differ between runs."""
         found = []
-        for (query,), group in _grouped(self.runs, charts.label):
+        for query, group in _grouped(self.runs, lambda run: run.label).items():
             sizes = list(
                 dict.fromkeys((r.results or 0, r.digest or "") for r in group if not r.failure)
             )
@@ -85,9 +76,9 @@ class Capabilities:
     def rows(self) -> dict[str, dict[str, QueryRun]]:
         """The last run by query and column."""
         ordered = sorted(self.runs, key=lambda run: run.query)
-        table: dict[str, dict[str, QueryRun]] = {charts.label(run): {} for run in ordered}
+        table: dict[str, dict[str, QueryRun]] = {run.label: {} for run in ordered}
         for run in sorted(self.runs, key=lambda run: run.started):
-            table[charts.label(run)][_place(run)] = run
+            table[run.label][_place(run)] = run
         return table
 
 
@@ -132,8 +123,14 @@ def _workloads(runs: Iterable[QueryRun]) -> list[Workload]:
     def last(workload: Workload) -> str:
         return max(run.started for run in workload.runs)
 
-    found = [Workload(title, group) for (title,), group in _grouped(runs, _title)]
+    ordered = sorted(runs, key=_rank)
+    found = [Workload(title, group) for title, group in _grouped(ordered, _title).items()]
     return sorted(found, key=last, reverse=True)
+
+
+def _rank(run: QueryRun) -> tuple[int, bool, str, str]:
+    """Return the place of a run: by query, then sparkbeam's runner first."""
+    return run.query, run.runner != OURS, run.contestant, run.started
 
 
 def _title(run: QueryRun) -> str:
@@ -150,21 +147,9 @@ def _place(run: QueryRun) -> str:
     return f"{run.runner.split('.')[-1]}, {run.mode}"
 
 
-def _grouped(runs: Iterable[QueryRun], *by: Any) -> list[tuple[tuple[str, ...], list[QueryRun]]]:
-    """Group runs with equal values, in order of query number and time.
-
-    sparkbeam's runner precedes others.
-    """
-    rank: dict[Callable[[QueryRun], str], Callable[[QueryRun], int]] = {
-        charts.label: lambda run: run.query,
-        charts.contestant: lambda run: run.runner != OURS,
-    }
-
-    def order(run: QueryRun) -> tuple[Any, ...]:
-        return tuple((rank[key](run), key(run)) if key in rank else key(run) for key in by)
-
-    ordered = sorted(sorted(runs, key=lambda run: (run.query, run.started)), key=order)
-    return [
-        (tuple(key(group[0]) for key in by), group)
-        for group in (list(group) for _, group in groupby(ordered, key=order))
-    ]
+def _grouped(runs: Iterable[QueryRun], key: Callable[[QueryRun], str]) -> dict[str, list[QueryRun]]:
+    """Group runs with equal keys, in the order of their first runs."""
+    found: dict[str, list[QueryRun]] = {}
+    for run in runs:
+        found.setdefault(key(run), []).append(run)
+    return found

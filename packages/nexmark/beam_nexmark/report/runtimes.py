@@ -1,4 +1,4 @@
-"""Runtimes over commits: a panel per query, and the changes."""
+"""Runtimes over commits: a panel per query as a Vega-Lite specification, and the changes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +9,11 @@ import altair as alt
 
 from beam_nexmark.changes import Change, changes
 from beam_nexmark.record import OURS, QueryRun
-from beam_nexmark.report import charts
 from beam_nexmark.series import Conditions, Point, Series, builds, series
 
 _HEIGHT = 150
-_GOOD, _BAD = "#1a7f37", "#cf222e"
+_INK, _GOOD, _BAD = "#1f2328", "#1a7f37", "#cf222e"
+_COLOURS = ["#0860ca", "#b34700", _GOOD, "#8250df", "#9a6700", _BAD]
 _FAR_APART = 5.0
 """Ratio of the slowest to the fastest runtime from which the axis is logarithmic."""
 
@@ -38,12 +38,10 @@ class Past:
 
     @property
     def panels(self) -> dict[str, dict[str, Any]]:
-        """A Vega-Lite specification per query; none if there is only one build."""
-        if len(self.builds) < 2:
-            return {}
+        """A specification for each query that ran."""
         queries: dict[str, list[Series]] = {}
         for one in self._series:
-            queries.setdefault(charts.label(one.first), []).append(one)
+            queries.setdefault(one.first.label, []).append(one)
         return {
             name: self._panel(group)
             for name, group in queries.items()
@@ -89,7 +87,7 @@ class Past:
             .axis(labelAngle=-45, labelOverlap=True, labelLimit=110, grid=False),
             color=alt.Color("contestant:N")
             .title(None)
-            .scale(domain=self._contestants, range=charts.COLOURS)
+            .scale(domain=self._contestants, range=_COLOURS)
             .legend(orient="top", columns=1, labelLimit=300),
             tooltip=_TOOLTIP,
         )
@@ -99,7 +97,7 @@ class Past:
             base.mark_line(point={"size": 30, "filled": True}, strokeWidth=1.5).encode(y=y),
             *_marks(base, y),
         ]
-        return charts.specification(alt.layer(*layers).properties(height=_HEIGHT))
+        return _specification(alt.layer(*layers).properties(height=_HEIGHT))
 
     def _row(self, one: Series, point: Point) -> dict[str, Any]:
         found = [change for change in self._changes[one.conditions] if change.point is point]
@@ -149,3 +147,18 @@ def _marks(base: alt.Chart, y: alt.Y) -> list[alt.Chart]:
             y=alt.value(_HEIGHT - 8), color=alt.value(_BAD)
         ),
     ]
+
+
+def _specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
+    """Return the specification of a chart in the page's style, as wide as its container."""
+    specification: dict[str, Any] = chart.to_dict()
+    return {
+        **specification,
+        "width": "container",
+        "autosize": {"type": "fit-x", "contains": "padding"},
+        "config": {
+            "font": "system-ui, sans-serif",
+            "view": {"stroke": None},
+            "axis": {"labelColor": _INK, "titleFontWeight": "normal", "gridColor": "#e4e8ec"},
+        },
+    }

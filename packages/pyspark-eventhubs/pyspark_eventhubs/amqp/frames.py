@@ -31,6 +31,7 @@ _LENGTHS = {
     CLOSE: 1,
 }
 _FRAME_HEAD = struct.Struct(">IBBH")
+_MOST = 1 << 20
 
 
 def frame(channel: int, code: int, fields: Sequence[Any], payload: bytes = b"") -> bytes:
@@ -46,16 +47,16 @@ def padded(code: int, fields: list[Any]) -> list[Any]:
     return fields + [None] * (_LENGTHS.get(code, 0) - len(fields))
 
 
-def split(data: bytearray, most: int = 1 << 20) -> tuple[int, bytes] | None:
+def split(data: bytearray) -> tuple[int, bytes] | None:
     """Remove the first complete frame from received data; return its channel and body.
 
     Raises:
-        ValueError: the data is not a frame, or the frame exceeds ``most`` bytes.
+        ValueError: the data is not a frame, or the frame is too large.
     """
     if len(data) < 8:
         return None
     size, offset, _, channel = _FRAME_HEAD.unpack_from(data)
-    if not 8 <= size <= most or not 2 <= offset <= size // 4:
+    if not 8 <= size <= _MOST or not 2 <= offset <= size // 4:
         raise ValueError("the bytes are not an AMQP frame")
     if len(data) < size:
         return None

@@ -188,7 +188,6 @@ class ServerConnection(asyncio.Protocol):
         self.say(channel, frames.BEGIN, [UShort(channel), *numbers])
 
     def _flow(self, channel: int, fields: list[Any]) -> None:
-        self._state.counts.flows += 1
         session = self._sessions[channel]
         session.last = (fields[0] or 0) + (fields[1] or 0)
         if fields[4] is not None:

@@ -14,7 +14,6 @@ from pyspark_eventhubs.amqp.values import Described, encode
 from pyspark_eventhubs.server.connection import ServerConnection
 from pyspark_eventhubs.server.event_store import Hub, Partition, StoredEvent
 from pyspark_eventhubs.server.shared_state import RequestCounts, State
-from sparkbeam.errors import ConfigurationError
 
 T = TypeVar("T")
 
@@ -42,7 +41,7 @@ class EventHubsServer:
         tls: a context with the certificate of the server; None for plain TCP, as in an emulator.
 
     Raises:
-        ConfigurationError: a hub has no partitions.
+        ValueError: a hub has no partitions.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class EventHubsServer:
     ) -> None:
         for name, partitions in hubs.items():
             if not name or "/" in name or partitions < 1:
-                raise ConfigurationError(
+                raise ValueError(
                     f"hubs={{{name!r}: {partitions}}}: give a name without '/' and the number of "
                     "partitions, at least 1."
                 )

@@ -2,13 +2,16 @@
 
 import asyncio
 import struct
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from pyspark_eventhubs.amqp import frames
 from pyspark_eventhubs.amqp.values import Described, Symbol, UInt, encode
 from pyspark_eventhubs.server import management
 from pyspark_eventhubs.server.event_store import Partition
 from pyspark_eventhubs.server.shared_state import Place, State
+
+if TYPE_CHECKING:
+    from pyspark_eventhubs.server.connection import ServerConnection
 
 STOLEN = "amqp:link:stolen"
 BUSY = "com.microsoft:server-busy"
@@ -18,37 +21,14 @@ _SIZES = struct.Struct(">II")
 _FRAME = struct.Struct(">IBBH")
 
 
-class FrameWriter(Protocol):
-    """The connection of a link.
-
-    Attributes:
-        max_frame: the bytes of the largest frame that the peer accepts.
-    """
-
-    max_frame: int
-
-    def say(self, channel: int, code: int, fields: list[Any], payload: bytes = b"") -> None:
-        """Send a frame."""
-
-    def write(self, data: bytes) -> None:
-        """Send encoded frames."""
-
-    def window(self, channel: int) -> int:
-        """Return the incoming window of the peer's session, in transfers."""
-
-    def next_id(self, channel: int, count: int = 1) -> int:
-        """Allocate delivery ids; return the first one."""
-
-    def break_off(self, data: bytes) -> None:
-        """Send part of a frame and reset the connection."""
-
-
 def error(condition: str, description: str) -> Described:
     """Return an error as a field of a performative."""
     return Described(frames.ERROR, [Symbol(condition), description, None])
 
 
-def detach(wire: FrameWriter, channel: int, handle: int, condition: str, description: str) -> None:
+def detach(
+    wire: "ServerConnection", channel: int, handle: int, condition: str, description: str
+) -> None:
     """Close a link with an error."""
     fields = [UInt(handle), True, error(condition, description)]
     wire.say(channel, frames.DETACH, fields)
@@ -57,7 +37,7 @@ def detach(wire: FrameWriter, channel: int, handle: int, condition: str, descrip
 class ServerLink:
     """The server side of a link."""
 
-    def __init__(self, wire: FrameWriter, channel: int, handle: int) -> None:
+    def __init__(self, wire: "ServerConnection", channel: int, handle: int) -> None:
         self._wire = wire
         self._channel = channel
         self._handle = handle
@@ -101,7 +81,7 @@ class Reader(ServerLink):
 
     def __init__(
         self,
-        wire: FrameWriter,
+        wire: "ServerConnection",
         channel: int,
         handle: int,
         state: State,
@@ -134,6 +114,7 @@ class Reader(ServerLink):
             self._tell(self._count, self._credit)
 
     def pump(self) -> None:
+        """Send available events within the receiver's credit."""
         if self._closed or self._timer is not None:
             return
         partition = self._partition()
@@ -195,6 +176,7 @@ class Reader(ServerLink):
         return b"\x00\x53\x14\xd0" + _SIZES.pack(len(fields) + 4, 11) + fields
 
     def stolen(self, reason: str) -> None:
+        """Close because of another receiver."""
         self._state.counts.stolen += 1
         self.is_stolen = True
         self.close()
@@ -219,7 +201,7 @@ class Taker(ServerLink):
 
     def __init__(
         self,
-        wire: FrameWriter,
+        wire: "ServerConnection",
         channel: int,
         handle: int,
         state: State,
@@ -233,8 +215,6 @@ class Taker(ServerLink):
         self._message = bytearray()
         self._first: list[Any] | None = None
         self._count = 0
-        if not address.startswith("$"):
-            state.counts.senders += 1
         self._tell(0, _CREDIT)
 
     def transfer(self, fields: list[Any], payload: bytes) -> None:

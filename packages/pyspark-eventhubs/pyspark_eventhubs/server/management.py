@@ -15,7 +15,6 @@ def answer(state: State, node: str, message: bytes) -> bytes:
     found = {code: value for code, value, _, _ in sections(message)}
     asked = {str(name): value for name, value in (found.get(0x74) or {}).items()}
     if node == CBS:
-        state.counts.tokens += 1
         trusted = state.trusts(found.get(frames.VALUE))
         status = 202 if trusted else 401
         body: dict[str, Any] = {}

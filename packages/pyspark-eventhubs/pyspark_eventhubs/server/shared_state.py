@@ -5,25 +5,16 @@ import hashlib
 import hmac
 import time
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs, unquote
 
 from pyspark_eventhubs.server.event_store import Hub
 
+if TYPE_CHECKING:
+    from pyspark_eventhubs.server.links import Reader
+
 Place = tuple[str, str, str]
 """Hub, consumer group and partition of a receiver."""
-
-
-class Receiving(Protocol):
-    """A link for reading a partition."""
-
-    epoch: int | None
-
-    def pump(self) -> None:
-        """Send available events within the receiver's credit."""
-
-    def stolen(self, reason: str) -> None:
-        """Close because of another receiver."""
 
 
 @dataclass
@@ -32,16 +23,14 @@ class RequestCounts:
 
     Attributes:
         receivers: links attached for reading a partition.
-        senders: links attached for sending.
-        flows: flow frames, such as grants of credit.
+        requests: for the properties of hubs and partitions.
+        delivered: events sent to receivers.
+        stolen: receivers that others have replaced.
     """
 
     connections: int = 0
     receivers: int = 0
-    senders: int = 0
     requests: int = 0
-    tokens: int = 0
-    flows: int = 0
     delivered: int = 0
     stolen: int = 0
 
@@ -80,7 +69,7 @@ class State:
 
     hubs: dict[str, Hub]
     key: str
-    readers: dict[Place, list[Receiving]] = field(default_factory=dict)
+    readers: "dict[Place, list[Reader]]" = field(default_factory=dict)
     counts: RequestCounts = field(default_factory=RequestCounts)
     faults: Faults = field(default_factory=Faults)
     most_in_message: int = 1 << 20

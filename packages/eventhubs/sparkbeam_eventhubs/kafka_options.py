@@ -4,6 +4,7 @@ from pyspark_eventhubs.positions import EventPosition
 from pyspark_eventhubs.settings import ConnectionSettings
 from pyspark_eventhubs.source_options import DEFAULT_GROUP
 from sparkbeam.errors import ConfigurationError
+from sparkbeam_eventhubs.connection import as_configuration_errors
 
 _PORT, _EMULATOR_PORT = 9093, 9092
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -27,9 +28,11 @@ def connected(connection: ConnectionSettings) -> dict[str, str]:
             "endpoint='kafka' supports connection strings only: give connection_string= "
             "instead of fully_qualified_namespace= and credential=, or use endpoint='amqp'."
         )
-    endpoint = connection.endpoint()
+    with as_configuration_errors():
+        endpoint = connection.endpoint()
+        text = connection.connection_string()
     host = endpoint.host.partition(":")[0]
-    quoted = connection.connection_string().strip().replace("\\", "\\\\").replace('"', '\\"')
+    quoted = text.strip().replace("\\", "\\\\").replace('"', '\\"')
     return {
         "kafka.bootstrap.servers": f"{host}:{_PORT if endpoint.tls else _EMULATOR_PORT}",
         "kafka.security.protocol": "SASL_SSL" if endpoint.tls else "SASL_PLAINTEXT",
