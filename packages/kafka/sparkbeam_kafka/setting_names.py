@@ -86,6 +86,17 @@ OF_OTHER_CLIENTS: dict[str, str | None] = {
 }
 """Settings of librdkafka and of clients in Python, with the ones in Java; None for none."""
 
+OF_PLUGINS = (
+    "basic.auth.",
+    "bearer.auth.",
+    "confluent.",
+    "config.providers",
+    "sasl.",
+    "schema.registry.",
+    "ssl.",
+)
+"""Prefixes of settings that Kafka's clients pass on to classes that other settings name."""
+
 CHOICES = {
     "acks": ("all", "-1", "0", "1"),
     "compression.type": ("none", "gzip", "snappy", "lz4", "zstd"),

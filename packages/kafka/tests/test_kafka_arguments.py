@@ -25,6 +25,7 @@ from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 from sparkbeam_kafka import constructors as kafka_settings
+from sparkbeam_kafka.arguments import checked_write
 from sparkbeam_kafka.transactions import TransactionWriter, producer_config
 from sparkbeam_kafka.write import _Row
 
@@ -337,7 +338,7 @@ def test_rows_with_headers_choose_their_topics() -> None:
 
 
 def test_settings_of_plugins_and_ours_may_have_any_name() -> None:
-    given = {"schema.registry.url": "http://h", "metric.reporters": "a.B", "sasl.my.login": "1"}
+    given = {"schema.registry.url": "http://h", "metric.reporters": "a.B", "my.own": "1"}
     assert {f"kafka.{name}" for name in given} <= dict(read(given).options).keys()
 
 
@@ -355,3 +356,16 @@ def test_a_login_is_shown_nowhere() -> None:
         assert "geheim" not in repr(spec)
         assert "geheim" not in Redaction(spec.options)("the password is geheim, yes")
     assert "geheim" not in repr(subscription_of(read(config)))
+
+
+def test_settings_that_kafka_does_not_know_are_passed_on_with_one_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    config = {"bootstrap.servers": "h:1", "my.partitioner.seed": "5", "sasl.my.login": "x"}
+    for _ in range(2):
+        found = checked_write({"producer_config": config, "topic": "t"})
+    assert found["producer_config"] == config
+    assert caplog.messages == [
+        "producer_config: Kafka has no settings my.partitioner.seed. They are passed on, and have "
+        "an effect only if a plug-in of its client reads them."
+    ]
