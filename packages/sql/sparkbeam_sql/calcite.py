@@ -21,6 +21,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam_sql.calcite_calls import (
     called,
     check_arguments,
+    check_counts,
     window_function,
     with_windows,
 )
@@ -134,7 +135,9 @@ def parse(
             is not.
         QueryRefused: a clause of it cannot be translated.
     """
-    parsed = with_windows(_query(query))
+    parsed = _query(query)
+    check_counts(parsed)
+    parsed = with_windows(parsed)
     only_spark = check_nodes(parsed)
     _check(parsed)
     check_tables(parsed, tables)

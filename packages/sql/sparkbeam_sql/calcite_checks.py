@@ -28,8 +28,6 @@ _WORDS: Mapping[str, str] = {
     "Limit.limit_options": "PERCENT or WITH TIES",
     "LimitOptions.percent": "PERCENT",
     "LimitOptions.with_ties": "WITH TIES",
-    "Max.expressions": "MAX of several values",
-    "Min.expressions": "MIN of several values",
     "Ordered.with_fill": "WITH FILL",
     "Select.cluster": "CLUSTER BY",
     "Select.connect": "CONNECT BY",
@@ -156,6 +154,8 @@ def _odd_parts(node: exp.Expr) -> Iterator[str]:
             yield "GROUP BY ()"
         case exp.Interval() if not isinstance(node.unit, exp.Var | exp.IntervalSpan):
             yield "an INTERVAL with a precision, or without a unit"
+        case exp.Unnest() if node.parent and not isinstance(node.parent, _RELATIONS):
+            yield "UNNEST outside of FROM"
         case exp.Array() if any(isinstance(each, exp.Query) for each in node.expressions):
             yield "ARRAY(SELECT …)"
         case exp.DataType() if node.args.get("kind") or node.is_type(*_ZONED):
@@ -164,6 +164,7 @@ def _odd_parts(node: exp.Expr) -> Iterator[str]:
             yield "MULTISET"
 
 
+_RELATIONS = (exp.From, exp.Join, exp.Lateral, exp.Table, exp.Subquery)
 _ZONED = (exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
 
 

@@ -20,10 +20,11 @@ from sparkbeam.common.arguments import nearest, shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
 from sparkbeam_sql.calcite_nodes import NODES
-from sparkbeam_sql.upstream import parsed_operand
+from sparkbeam_sql.upstream import parsed_operand, with_place
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_E = TypeVar("_E", bound=exp.Expr)
 
 Types = Mapping[str, str]
 """Columns of a table, as Spark names their types."""
@@ -46,7 +47,6 @@ _UNENDED = "a quoted string or a comment is not closed"
 # Parts of the parser's messages that name its own classes.
 _TOKEN = re.compile(r" but got <Token.*")
 _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '.*\b(\w+)'>")
-_TOO_MANY = re.compile(r"The number of provided arguments \((\d+)\) is greater than .* \((\d+)\)")
 
 _WORDS = (
     *("SELECT", "DISTINCT", "FROM", "WHERE", "GROUP", "BY", "HAVING", "ORDER", "LIMIT", "OFFSET"),
@@ -124,6 +124,22 @@ class Calcite(Dialect):
             for name, kind in (("LOWER", exp.Lower), ("UPPER", exp.Upper))
         }
 
+        # The parser gives the calls that they parse no place.
+        FUNCTION_PARSERS = {  # noqa: RUF012
+            name: with_place(parse, 2) for name, parse in sqlglot.Parser.FUNCTION_PARSERS.items()
+        }
+        NO_PAREN_FUNCTION_PARSERS = {  # noqa: RUF012
+            **sqlglot.Parser.NO_PAREN_FUNCTION_PARSERS,
+            "IF": with_place(sqlglot.Parser.NO_PAREN_FUNCTION_PARSERS["IF"], 1),
+        }
+
+        def validate_expression(self, expression: _E, args: list[Any] | None = None) -> _E:
+            # The arguments of functions are counted by the table of functions.
+            is_call = args is not None or isinstance(
+                expression, exp.StrPosition | exp.Overlay | exp.Trim
+            )
+            return expression if is_call else super().validate_expression(expression)
+
         def _parse_position(self, haystack_first: bool = False) -> exp.StrPosition:
             found = super()._parse_position(haystack_first)
             if self._match(TokenType.FROM):
@@ -186,7 +202,8 @@ def statements(text: str) -> list[exp.Expr]:
     if not isinstance(text, str):
         raise ConfigurationError(f"query={shown(text)} is not a string.")
     try:
-        found = Calcite().parser().parse(_checked(sqlglot.tokenize(text, dialect=Calcite)), text)
+        tokens = _checked(sqlglot.tokenize(text, dialect=Calcite))
+        found = Calcite().parser().parse(tokens, text)
     except sqlglot.errors.TokenError:  # Its message has a part of the text.
         raise ConfigurationError(f"The query is not valid SQL: {_UNENDED}.") from None
     except sqlglot.errors.SqlglotError as error:
@@ -194,12 +211,45 @@ def statements(text: str) -> list[exp.Expr]:
     trees = [each for each in found if each is not None and not isinstance(each, exp.Semicolon)]
     for tree in trees:
         _check_depth(_balanced(tree))
+    counts = _argument_counts(tokens)
     for part in chain.from_iterable(each.walk() for each in trees):
+        if isinstance(part, exp.Func | exp.Mod) and part.meta.get("start") in counts:
+            part.meta[ARGUMENTS] = counts[part.meta["start"]]
         if isinstance(part, exp.Identifier) and not part.name:
             raise ConfigurationError('The query is not valid SQL: "" is not a name.')
         if isinstance(part, exp.Select) and not part.expressions:
             raise ConfigurationError("The query is not valid SQL: SELECT has no columns.")
     return trees
+
+
+ARGUMENTS = "arguments"
+"""Key of the name of a call, and of the number of its arguments, both as the query has them."""
+
+
+def _argument_counts(tokens: list[Token]) -> dict[int, tuple[str, int]]:
+    """Return name and number of arguments of each call, by the place where it begins.
+
+    The parser drops arguments for which its own functions have no place.
+    """
+    found: dict[int, tuple[str, int]] = {}
+    calls: list[Token | None] = []
+    for last, token, following in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        kind = token.token_type
+        call = calls[-1] if calls else None
+        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE):
+            is_call = kind is TokenType.L_PAREN and last is not None
+            calls.append(last if is_call else None)
+            if is_call and last is not None:
+                is_empty = following is not None and following.token_type is TokenType.R_PAREN
+                found[last.start] = last.text.upper(), 0 if is_empty else 1
+        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE):
+            calls = calls[:-1]
+        elif kind in (TokenType.ORDER_BY, TokenType.LIMIT) and calls:
+            calls[-1] = None  # Commas behind these divide no arguments.
+        elif kind is TokenType.COMMA and call is not None:
+            name, count = found[call.start]
+            found[call.start] = name, count + 1
+    return found
 
 
 def _balanced(tree: exp.Expr) -> exp.Expr:
@@ -320,7 +370,6 @@ def first_line(error: Exception) -> str:
     elif found.startswith("Invalid expression"):
         found = f"unexpected {token}" if re.fullmatch(r"\W{1,2}", token) else "unexpected value"
     found = _MISSING.sub(lambda each: _lacking(each[1]), found)
-    found = _TOO_MANY.sub(r"\1 arguments are passed to a function that takes \2", found)
     at = f" at line {where['line']}, column {where['col']}" if where.get("line") else ""
     return f"{found.rstrip('.')}{at}.{_meant(where)}"
 

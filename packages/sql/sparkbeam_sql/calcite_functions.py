@@ -68,12 +68,14 @@ class Function:
     Attributes:
         names: in queries.
         key: the class of its calls, or its name where the parser has no class.
-        parameters: the types of its arguments; the last one is that of all further ones, too.
-            Empty for none, and where ``python`` gets the call and what makes values.
+        parameters: the types of its arguments, with a ``?`` behind one that may be left out, and a
+            ``+`` behind one that may be repeated. Empty for none, and where ``python`` gets the
+            call and what makes values.
         result: the type of its result.
         python: its value as an expression of the arguments; None if there is none in windows.
         spark: likewise in Spark, with ``{type}`` for the type of the result; None if Spark has the
             same function.
+        count: the number of its arguments if ``parameters`` is empty.
     """
 
     names: str
@@ -82,6 +84,16 @@ class Function:
     result: exp.DType | Rule
     python: str | Callable[..., Value] | None
     spark: str | Callable[[Any], exp.Expr] | None = None
+    count: int = 0
+
+    @property
+    def counts(self) -> tuple[int, float]:
+        """The least and the greatest number of arguments."""
+        kinds = self.parameters.split()
+        if not kinds:
+            return self.count, self.count
+        least = sum(not kind.endswith("?") for kind in kinds)
+        return least, math.inf if kinds[-1].endswith("+") else len(kinds)
 
     def type(self, node: exp.Expr) -> Type | None:
         """Return the type of a call."""
@@ -99,7 +111,7 @@ class Function:
             raise unknown(node)
         if not self.parameters and callable(self.python):
             return self.python(node, value)
-        kinds = self.parameters.split()
+        kinds = [kind.rstrip("?+") for kind in self.parameters.split()]
         given = arguments(node)
         kinds += kinds[-1:] * (len(given) - len(kinds))
         values = [_as(node, value(each), kind) for each, kind in zip(given, kinds, strict=False)]
@@ -456,6 +468,7 @@ def _part(names: str, key: type[exp.Expr], unit: str) -> Function:
         Kind.BIGINT,
         lambda node, value: part_of(node, unit, value(node.this)),
         lambda node: part_in_spark(node, unit, node.this),
+        1,
     )
 
 
@@ -533,23 +546,24 @@ _TABLE = (
     Function("UPPER", exp.Upper, "text", Kind.VARCHAR, "{0}.upper()"),
     Function("INITCAP", exp.Initcap, "text", Kind.VARCHAR, "capitals({0})",
              lambda node: by_python("capitals", node.this)),
-    Function("CONCAT", exp.Concat, "data", _widest, _joined),
-    Function("||", exp.DPipe, "data", _widest, _joined),
-    Function("TRIM", exp.Trim, "text", Kind.VARCHAR, _trim),
-    Function("POSITION", exp.StrPosition, "text text whole", Kind.INT, _position,
+    Function("CONCAT", exp.Concat, "data+", _widest, _joined),
+    Function("||", exp.DPipe, "data data", _widest, _joined),
+    Function("TRIM", exp.Trim, "text text?", Kind.VARCHAR, _trim),
+    Function("POSITION", exp.StrPosition, "text text whole?", Kind.INT, _position,
              _position_in_spark),
-    Function("REPLACE", exp.Replace, "text", Kind.VARCHAR, _replace),
-    Function("SUBSTRING", exp.Substring, "data whole", _same, _substring, _substring_in_spark),
-    Function("OVERLAY", exp.Overlay, "text text whole", Kind.VARCHAR, _overlay),
-    Function("LPAD RPAD", exp.Pad, "text whole text", Kind.VARCHAR, _pad),
+    Function("REPLACE", exp.Replace, "text text text", Kind.VARCHAR, _replace),
+    Function("SUBSTRING", exp.Substring, "data whole whole?", _same, _substring,
+             _substring_in_spark),
+    Function("OVERLAY", exp.Overlay, "text text whole whole?", Kind.VARCHAR, _overlay),
+    Function("LPAD RPAD", exp.Pad, "text whole text?", Kind.VARCHAR, _pad),
     Function("REVERSE", exp.Reverse, "text", Kind.VARCHAR, "{0}[::-1]"),
-    Function("STARTS_WITH", exp.StartsWith, "text", Kind.BOOLEAN, "{0}.startswith({1})",
+    Function("STARTS_WITH", exp.StartsWith, "text text", Kind.BOOLEAN, "{0}.startswith({1})",
              "STARTSWITH({0}, {1})"),
-    Function("ENDS_WITH", exp.EndsWith, "text", Kind.BOOLEAN, "{0}.endswith({1})",
+    Function("ENDS_WITH", exp.EndsWith, "text text", Kind.BOOLEAN, "{0}.endswith({1})",
              "ENDSWITH({0}, {1})"),
-    Function("LIKE", exp.Like, "text", Kind.BOOLEAN, _like, _like_in_spark),
+    Function("LIKE", exp.Like, "text text", Kind.BOOLEAN, _like, _like_in_spark),
     Function("ESCAPE", exp.Escape, "", Kind.BOOLEAN, _escaped),
-    Function("SIMILAR TO", exp.SimilarTo, "text", Kind.BOOLEAN, _similar, _similar_in_spark),
+    Function("SIMILAR TO", exp.SimilarTo, "text text", Kind.BOOLEAN, _similar, _similar_in_spark),
     Function("TO_HEX", exp.Hex, "bytes", Kind.VARCHAR, "{0}.hex()", "LOWER(HEX({0}))"),
     Function("FROM_HEX", "FROM_HEX", "text", Kind.BINARY, "of_hex({0})",
              lambda node: by_python("of_hex", *node.expressions)),
@@ -562,20 +576,20 @@ _TABLE = (
     # Numbers.
     Function("ABS", exp.Abs, "number", _same, _abs),
     Function("SIGN", exp.Sign, "number", _same, "sign({0})", "CAST(SIGN({0}) AS {type})"),
-    Function("CEIL CEILING", exp.Ceil, "", _whole_type, _whole("ceiling"), _whole_in_spark),
-    Function("FLOOR", exp.Floor, "", _whole_type, _whole("floor"), _whole_in_spark),
-    Function("ROUND", exp.Round, "number whole", _same, _rounding("rounded"), _round_in_spark),
-    Function("TRUNCATE", exp.Trunc, "number whole", _same, _rounding("truncated"),
+    Function("CEIL CEILING", exp.Ceil, "", _whole_type, _whole("ceiling"), _whole_in_spark, 1),
+    Function("FLOOR", exp.Floor, "", _whole_type, _whole("floor"), _whole_in_spark, 1),
+    Function("ROUND", exp.Round, "number whole?", _same, _rounding("rounded"), _round_in_spark),
+    Function("TRUNCATE", exp.Trunc, "number whole?", _same, _rounding("truncated"),
              _truncate_in_spark),
-    Function("GREATEST", exp.Greatest, "any", _widest, _ordered("greatest"), _ordered_in_spark),
-    Function("LEAST", exp.Least, "any", _widest, _ordered("least"), _ordered_in_spark),
+    Function("GREATEST", exp.Greatest, "any+", _widest, _ordered("greatest"), _ordered_in_spark),
+    Function("LEAST", exp.Least, "any+", _widest, _ordered("least"), _ordered_in_spark),
     Function("SQRT", exp.Sqrt, "real", Kind.DOUBLE, "root({0})"),
-    Function("POWER", exp.Pow, "real", Kind.DOUBLE, "power({0}, {1})"),
+    Function("POWER", exp.Pow, "real real", Kind.DOUBLE, "power({0}, {1})"),
     Function("EXP", exp.Exp, "real", Kind.DOUBLE, "exponential({0})"),
     Function("LN", exp.Ln, "real", Kind.DOUBLE, "of_real('log', {0})", _logarithm("LN", 0)),
-    Function("LOG10", exp.Log, "", Kind.DOUBLE, _log, _log_in_spark),
+    Function("LOG10", exp.Log, "", Kind.DOUBLE, _log, _log_in_spark, 1),
     Function("PI", exp.Pi, "", Kind.DOUBLE, repr(math.pi)),
-    Function("ATAN2", exp.Atan2, "real", Kind.DOUBLE, "of_real('arctan2', {0}, {1})"),
+    Function("ATAN2", exp.Atan2, "real real", Kind.DOUBLE, "of_real('arctan2', {0}, {1})"),
     Function("COT", exp.Cot, "real", Kind.DOUBLE, "cotangent({0})"),
     _of_real("SIN", exp.Sin, "sin"),
     _of_real("COS", exp.Cos, "cos"),
@@ -593,11 +607,11 @@ _TABLE = (
              "IF({0} IS NULL, NULL, ISNAN({0}))"),
     Function("IS_INF", exp.IsInf, "real", Kind.BOOLEAN, "(abs({0}) == inf)",
              "ABS({0}) = CAST('Infinity' AS DOUBLE)"),
-    Function("RAND", exp.Rand, "real", Kind.DOUBLE, None),
+    Function("RAND", exp.Rand, "real?", Kind.DOUBLE, None),
     # Times.
     Function("EXTRACT", exp.Extract, "", Kind.BIGINT,
              lambda node, value: part_of(node, node.name.upper(), value(node.expression)),
-             lambda node: part_in_spark(node, node.name.upper(), node.expression)),
+             lambda node: part_in_spark(node, node.name.upper(), node.expression), 1),
     _part("YEAR", exp.Year, "YEAR"),
     _part("QUARTER", exp.Quarter, "QUARTER"),
     _part("MONTH", exp.Month, "MONTH"),
@@ -609,17 +623,17 @@ _TABLE = (
     _part("HOUR", exp.Hour, "HOUR"),
     _part("MINUTE", exp.Minute, "MINUTE"),
     _part("SECOND", exp.Second, "SECOND"),
-    Function("TIMESTAMPADD", "TIMESTAMPADD", "", added_type, added, added_in_spark),
-    Function("TIMESTAMPDIFF", "TIMESTAMPDIFF", "", Kind.BIGINT, between, between_in_spark),
-    Function("CURRENT_TIMESTAMP", exp.CurrentTimestamp, "", Kind.TIMESTAMP, None, _NOW),
-    Function("LOCALTIMESTAMP", exp.Localtimestamp, "", Kind.TIMESTAMP, None, _NOW),
+    Function("TIMESTAMPADD", "TIMESTAMPADD", "", added_type, added, added_in_spark, 3),
+    Function("TIMESTAMPDIFF", "TIMESTAMPDIFF", "", Kind.BIGINT, between, between_in_spark, 3),
+    Function("CURRENT_TIMESTAMP", exp.CurrentTimestamp, "whole?", Kind.TIMESTAMP, None, _NOW),
+    Function("LOCALTIMESTAMP", exp.Localtimestamp, "whole?", Kind.TIMESTAMP, None, _NOW),
     Function("CURRENT_DATE", exp.CurrentDate, "", Kind.DATE, None, f"CAST({_NOW} AS DATE)"),
     # Arrays, maps, and conditions.
     Function("CARDINALITY", "CARDINALITY", "any", Kind.INT, _size,
              "IF({0} IS NULL, NULL, SIZE({0}))"),
     Function("ELEMENT", "ELEMENT", "any", _element_type, _element,
              "IF(SIZE({0}) > 1, RAISE_ERROR('ELEMENT: several values'), TRY_ELEMENT_AT({0}, 1))"),
-    Function("NULLIF", exp.Nullif, "", _same, _nullif),
+    Function("NULLIF", exp.Nullif, "", _same, _nullif, count=2),
     Function("IS NOT DISTINCT FROM", exp.NullSafeEQ, "", Kind.BOOLEAN, _same_value("({} == {})")),
     Function("IS DISTINCT FROM", exp.NullSafeNEQ, "", Kind.BOOLEAN, _same_value("({} != {})")),
 )  # fmt: skip

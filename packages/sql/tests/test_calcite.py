@@ -17,6 +17,7 @@ from sqlglot import exp
 from sparkbeam_sql.calcite import parse
 from sparkbeam_sql.calcite_checks import check_nodes
 from sparkbeam_sql.calcite_dialect import QueryRefused
+from sparkbeam_sql.calcite_functions import FUNCTIONS
 from sparkbeam_sql.calcite_nodes import NODES
 from sparkbeam_sql.user_functions import builtins
 
@@ -348,8 +349,14 @@ def test_a_query_tells_which_columns_it_reads(query: str, read: str) -> None:
         ("SELECT id, FROM PCOLLECTION", "nothing follows the comma at line 1, column 10"),
         ("SELECT (id FROM PCOLLECTION", r"Expecting \)"),
         ("SELECT id + FROM PCOLLECTION", "an operand is missing"),
-        ("SELECT ABS(id, 1) FROM PCOLLECTION", "2 arguments are passed to a function that takes 1"),
-        ("SELECT POWER(id) FROM PCOLLECTION", "POWER lacks an argument"),
+        ("SELECT ABS(id, 1) FROM PCOLLECTION", "ABS at line 1, column 8 got 2 .*, but expects 1"),
+        ("SELECT POWER(id) FROM PCOLLECTION", r"POWER .* got 1 argument, but expects 2\."),
+        ("SELECT SUBSTRING(s) FROM PCOLLECTION", "SUBSTRING .* got 1 argument, but expects 2 to 3"),
+        ("SELECT POSITION('a', s, 1, 2) FROM PCOLLECTION", "POSITION .* got 4 .* expects 2 to 3"),
+        ("SELECT MOD(id) FROM PCOLLECTION", "MOD .* got 1 argument, but expects 2"),
+        ("SELECT MAX(id, 1) FROM PCOLLECTION", "aggregate MAX .* got 2 arguments, but expects 1"),
+        ("SELECT COUNT(DISTINCT) FROM PCOLLECTION", "got 0 arguments, but expects at least 1"),
+        ("SELECT COUNT(*, id) FROM PCOLLECTION", r"cannot have \* among its arguments"),
         ("SELECT 's3cret' 5 FROM PCOLLECTION", "unexpected value at line 1, column 17"),
         ("SELECT id FROM PCOLLECTION WHERE id IN ()", r"IN \(\) has no values"),
         (
@@ -429,7 +436,7 @@ def test_a_wrong_query_is_an_error(query: str, message: str) -> None:
             "SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY id) FROM PCOLLECTION",
             "WITHIN GROUP",
         ),
-        ("SELECT MAX(id, 1) FROM PCOLLECTION", "MAX of several values"),
+        ("SELECT UNNEST(ARRAY[id]) FROM PCOLLECTION", "UNNEST outside of FROM"),
         ("SELECT id FROM PCOLLECTION QUALIFY RANK() OVER (ORDER BY id) = 1", "QUALIFY"),
         ("SELECT id FROM PCOLLECTION FOR UPDATE", "FOR UPDATE"),
         ("SELECT /*+ BROADCAST(PCOLLECTION) */ id FROM PCOLLECTION", "a hint"),
@@ -486,6 +493,18 @@ def test_an_attribute_that_is_not_in_the_table_is_refused(kind: type[exp.Expr]) 
         elif not is_known:
             with pytest.raises(QueryRefused):
                 check_nodes(node)
+
+
+_OPERATORS = ("||", "LIKE", "ESCAPE", "EXTRACT", "SIMILAR", "TO", "IS", "NOT", "DISTINCT", "FROM")
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if isinstance(name, str)])
+def test_another_number_of_arguments_is_an_error(name: str) -> None:
+    least, most = FUNCTIONS[name].counts
+    for count in range(6 if name not in _OPERATORS else 0):
+        if not least <= count <= most:
+            with pytest.raises(ConfigurationError, match=rf"{name} at .* got {count} |not valid"):
+                parse(f"SELECT {name}({', '.join(['s'] * count)}) FROM PCOLLECTION", TABLES)
 
 
 def test_a_function_that_is_not_in_the_table_is_refused() -> None:
