@@ -25,7 +25,7 @@ from sparkbeam_sql.calcite_calls import (
     window_function,
     with_windows,
 )
-from sparkbeam_sql.calcite_checks import check_nodes, check_tables, unresolved
+from sparkbeam_sql.calcite_checks import check_clauses, check_nodes, check_tables, unresolved
 from sparkbeam_sql.calcite_dialect import (
     WITH_UNIT,
     Calcite,
@@ -140,6 +140,7 @@ def parse(
     parsed = with_windows(parsed)
     only_spark = check_nodes(parsed)
     _check(parsed)
+    check_clauses(parsed)
     check_tables(parsed, tables)
     tree = called(_named(spelled_out(parsed.copy(), tables), tables), functions or {})
     used = list(

@@ -8,6 +8,7 @@ from sqlglot import exp
 from sparkbeam.common.arguments import listed, nearest, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam_sql.calcite_dialect import (
+    COMMA,
     Calcite,
     QueryRefused,
     Types,
@@ -204,6 +205,41 @@ def _attribute_words(node: exp.Expr, name: str) -> str:
     )
     found = [_WORDS[f"{kind}.{name}"] for kind in kinds if f"{kind}.{name}" in _WORDS]
     return found[-1] if found else plain if isinstance(node, exp.Query) else f"{of} with {plain}"
+
+
+def check_clauses(tree: exp.Query) -> None:
+    """Check that joins have a condition if they need one, and stars columns to stand for.
+
+    Args:
+        tree: of a query, as it is parsed.
+
+    Raises:
+        ConfigurationError: a join has no condition or one too many, or there is no FROM.
+        QueryRefused: a star stands for the fields of a row.
+    """
+    for node in tree.find_all(exp.Join, exp.Select):
+        if isinstance(node, exp.Join):
+            _check_join(node)
+            continue
+        for item in node.expressions:
+            if isinstance(item, exp.Star) and node.args.get("from_") is None:
+                raise ConfigurationError(f"SELECT *{place(node)} needs FROM. Add it.")
+            if item.is_star and isinstance(item, exp.Dot | exp.Column) and len(item.parts) > 2:
+                raise QueryRefused(f"{text_of(item)}{place(item)}", "Select its fields by name.")
+
+
+def _check_join(join: exp.Join) -> None:
+    if join.meta.get(COMMA):
+        return
+    words = " ".join(part.upper() for part in (join.method, join.side, join.kind, "JOIN") if part)
+    conditions = [word.upper() for word in ("on", "using") if join.args.get(word)]
+    needs_one = join.kind != "CROSS" and join.method != "NATURAL"
+    if needs_one and not conditions:
+        raise ConfigurationError(
+            f"{words}{place(join)} has no condition. Add ON or USING, or use CROSS JOIN."
+        )
+    if conditions and not needs_one:
+        raise ConfigurationError(f"{words}{place(join)} cannot have {conditions[0]}. Use JOIN.")
 
 
 # Names.

@@ -85,6 +85,9 @@ def _is_known(function: str) -> bool:
     return made is None or made in NODES or issubclass(made, exp.AggFunc)
 
 
+COMMA = "comma"
+"""Key of a join that is a comma in FROM."""
+
 WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPDIFF", "TIMESTAMP_ADD", "TIMESTAMP_DIFF")
 """Functions whose first argument is a unit of time."""
 
@@ -140,11 +143,31 @@ class Calcite(Dialect):
             )
             return expression if is_call else super().validate_expression(expression)
 
+        def _parse_join(self, *arguments: Any, **named: Any) -> exp.Join | None:
+            is_comma = self._curr is not None and self._curr.token_type is TokenType.COMMA
+            found: exp.Join | None = super()._parse_join(*arguments, **named)
+            if found is not None and is_comma:
+                found.meta[COMMA] = True
+            return found
+
         def _parse_position(self, haystack_first: bool = False) -> exp.StrPosition:
             found = super()._parse_position(haystack_first)
             if self._match(TokenType.FROM):
                 found.set("position", parsed_operand(self))
             return found
+
+
+EXPECTED = (QueryRefused, ConfigurationError, RecursionError)
+"""Errors of a translation that are handled; others name the part that is translated."""
+
+
+def untranslated(part: exp.Expr | str, error: Exception) -> ConfigurationError:
+    """Return the error of a part of a query whose translation has failed with another one."""
+    if isinstance(part, exp.Expr):
+        part = f"{text_of(part)}{place(part)}"
+    return ConfigurationError(
+        f"{part} cannot be translated: {type(error).__name__}: {error}. Write it in another way."
+    )
 
 
 def deeply(function: Callable[_P, _R]) -> Callable[_P, _R]:
@@ -153,7 +176,8 @@ def deeply(function: Callable[_P, _R]) -> Callable[_P, _R]:
     It is called again then, so it must change nothing before it ends.
 
     Raises:
-        ConfigurationError: the query is nested too deeply for that too.
+        ConfigurationError: the query is nested too deeply for that too, or the function raises an
+            error that is not for the user.
     """
 
     @functools.wraps(function)
@@ -163,7 +187,11 @@ def deeply(function: Callable[_P, _R]) -> Callable[_P, _R]:
         except RecursionError:
             if threading.current_thread().name.startswith(_DEEP_THREAD):
                 raise
-            return _with_deep_stack(lambda: function(*arguments, **named))
+            return _with_deep_stack(lambda: call(*arguments, **named))
+        except EXPECTED:
+            raise
+        except Exception as error:
+            raise untranslated("The query", error) from error
 
     return call
 

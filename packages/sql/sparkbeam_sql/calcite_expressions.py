@@ -14,7 +14,7 @@ from sqlglot import exp
 from sparkbeam.connectors.schemas import row_constraint, without_none
 from sparkbeam_sql.calcite_calls import bound_of
 from sparkbeam_sql.calcite_casts import cast
-from sparkbeam_sql.calcite_dialect import QueryRefused
+from sparkbeam_sql.calcite_dialect import EXPECTED, QueryRefused, untranslated
 from sparkbeam_sql.calcite_functions import called, item
 from sparkbeam_sql.calcite_times import moved
 from sparkbeam_sql.calcite_values import (
@@ -116,7 +116,12 @@ class Expressions:
         """
         found = self._values.get(id(node))
         if found is None:
-            found = self._values[id(node)] = node, self._new_value(node)
+            try:
+                found = self._values[id(node)] = node, self._new_value(node)
+            except EXPECTED:
+                raise
+            except Exception as error:
+                raise untranslated(node, error) from error
         return found[1]
 
     def _new_value(self, node: exp.Expr) -> Value:

@@ -6,7 +6,14 @@ from typing import Any
 from sqlglot import exp
 
 from sparkbeam_sql.calcite_casts import cast_in_spark
-from sparkbeam_sql.calcite_dialect import FLOATS, INTEGERS, Calcite, QueryRefused
+from sparkbeam_sql.calcite_dialect import (
+    EXPECTED,
+    FLOATS,
+    INTEGERS,
+    Calcite,
+    QueryRefused,
+    untranslated,
+)
 from sparkbeam_sql.calcite_functions import function_of
 from sparkbeam_sql.calcite_text import SparkText, by_python
 from sparkbeam_sql.calcite_types import (
@@ -35,9 +42,14 @@ def to_spark(tree: exp.Query) -> None:
             continue
         parent, key, index = node.parent, node.arg_key, node.index
         kind = node.type
-        changed = node if function is None else function.in_spark(node)
-        if changed is node and change is not None:
-            changed = change(node)
+        try:
+            changed = node if function is None else function.in_spark(node)
+            if changed is node and change is not None:
+                changed = change(node)
+        except EXPECTED:
+            raise
+        except Exception as error:
+            raise untranslated(node, error) from error
         if changed is not node and parent is not None and key is not None:
             changed.type = kind
             parent.set(key, changed, index)

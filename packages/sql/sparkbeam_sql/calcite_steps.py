@@ -32,6 +32,7 @@ from sparkbeam_sql.calcite_expressions import Expressions, Scope, field_of
 from sparkbeam_sql.calcite_order import first_rows, further_keys, orders
 from sparkbeam_sql.calcite_spark import ROWS
 from sparkbeam_sql.calcite_subqueries import SUBQUERY, conjuncts, with_joins
+from sparkbeam_sql.calcite_times import interval_number
 from sparkbeam_sql.calcite_timestamps import is_plain
 from sparkbeam_sql.calcite_values import (
     REAL,
@@ -610,9 +611,8 @@ def _windows(function: str, parts: list[exp.Expr], expressions: "Expressions") -
 def _micros(interval: exp.Expr) -> int:
     unit = interval.args.get("unit")
     name = "" if unit is None else unit.name.upper().removesuffix("S")
-    micros = 0
-    if isinstance(interval, exp.Interval) and name in MICROS:
-        micros = int(Decimal(interval.this.name) * MICROS[name])
+    number = interval_number(interval) if isinstance(interval, exp.Interval) else None
+    micros = int(number * MICROS[name]) if number is not None and name in MICROS else 0
     if micros < 1:
         raise QueryRefused(f"the interval {text_of(interval)} of a window{place(interval)}")
     return micros

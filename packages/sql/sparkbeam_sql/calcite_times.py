@@ -1,7 +1,9 @@
 """Times of SQL: their parts, their units, and what is between them, in Python and in Spark."""
 
+import re
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from apache_beam.utils.timestamp import Timestamp
@@ -150,12 +152,21 @@ def moved(node: exp.Add | exp.Sub, value: _Values) -> Value:
         QueryRefused: it is something else.
     """
     interval = node.right
-    unit, number = interval.args.get("unit"), interval.name
-    if not isinstance(unit, exp.Var) or not number.lstrip("-").isdigit():
+    unit, number = interval.args.get("unit"), interval_number(interval)
+    if not isinstance(unit, exp.Var) or number is None or number % 1:
         raise unknown(node)
     sign = -1 if isinstance(node, exp.Sub) else 1
     count = Value(str(sign * int(number)), int)
     return moved_by(node, value(node.left), count, _unit(node, unit.name))
+
+
+def interval_number(interval: exp.Expr) -> Decimal | None:
+    """Return the number of units of an interval; None if it has no constant number."""
+    sign, number = (
+        (-1, interval.this.this) if isinstance(interval.this, exp.Neg) else (1, interval.this)
+    )
+    text = number.name.replace(" ", "") if isinstance(number, exp.Literal) else ""
+    return sign * Decimal(text) if re.fullmatch(r"[-+]?\d+(\.\d+)?", text) else None
 
 
 def added_in_spark(node: exp.Anonymous) -> exp.Expr:

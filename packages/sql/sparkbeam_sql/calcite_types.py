@@ -12,12 +12,14 @@ from sqlglot import exp
 from sqlglot.typing import EXPRESSION_METADATA
 
 from sparkbeam_sql.calcite_dialect import (
+    EXPECTED,
     FLOATS,
     INTEGERS,
     TEXTS,
     TIMESTAMPS,
     Calcite,
     QueryRefused,
+    untranslated,
 )
 from sparkbeam_sql.upstream import with_type
 
@@ -281,7 +283,16 @@ def metadata(functions: Mapping[type[exp.Expr] | str, Rule]) -> dict[type[exp.Ex
 
 
 def _annotator(rule: Rule) -> dict[str, Any]:
-    return {"annotator": lambda annotator, node: with_type(annotator, node, rule(node))}
+    def annotate(annotator: Any, node: exp.Expr) -> Any:
+        try:
+            kind = rule(node)
+        except EXPECTED:
+            raise
+        except Exception as error:
+            raise untranslated(node, error) from error
+        return with_type(annotator, node, kind)
+
+    return {"annotator": annotate}
 
 
 def unify(tree: exp.Query) -> bool:

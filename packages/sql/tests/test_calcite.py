@@ -357,6 +357,14 @@ def test_a_query_tells_which_columns_it_reads(query: str, read: str) -> None:
         ("SELECT MAX(id, 1) FROM PCOLLECTION", "aggregate MAX .* got 2 arguments, but expects 1"),
         ("SELECT COUNT(DISTINCT) FROM PCOLLECTION", "got 0 arguments, but expects at least 1"),
         ("SELECT COUNT(*, id) FROM PCOLLECTION", r"cannot have \* among its arguments"),
+        ("SELECT *", r"SELECT \* at line 1, column 8 needs FROM|SELECT \* needs FROM"),
+        (
+            "SELECT 1 FROM PCOLLECTION p NATURAL JOIN PCOLLECTION q ON TRUE",
+            "NATURAL JOIN .* have ON",
+        ),
+        ("SELECT 1 FROM PCOLLECTION p CROSS JOIN PCOLLECTION q USING (id)", "cannot have USING"),
+        ("SELECT 1 FROM PCOLLECTION p JOIN PCOLLECTION q", "JOIN at .* has no condition. Add ON"),
+        ("SELECT 1 FROM PCOLLECTION p LEFT JOIN PCOLLECTION q", "LEFT JOIN at .* has no condition"),
         ("SELECT 's3cret' 5 FROM PCOLLECTION", "unexpected value at line 1, column 17"),
         ("SELECT id FROM PCOLLECTION WHERE id IN ()", r"IN \(\) has no values"),
         (
@@ -436,6 +444,7 @@ def test_a_wrong_query_is_an_error(query: str, message: str) -> None:
             "SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY id) FROM PCOLLECTION",
             "WITHIN GROUP",
         ),
+        ("SELECT p.s.* FROM PCOLLECTION p", r"p\.s\.\* at line 1, column 8"),
         ("SELECT UNNEST(ARRAY[id]) FROM PCOLLECTION", "UNNEST outside of FROM"),
         ("SELECT id FROM PCOLLECTION QUALIFY RANK() OVER (ORDER BY id) = 1", "QUALIFY"),
         ("SELECT id FROM PCOLLECTION FOR UPDATE", "FOR UPDATE"),

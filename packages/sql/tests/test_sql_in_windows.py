@@ -32,7 +32,7 @@ from sparkbeam import ConfigurationError, UnsupportedTransform
 pytest.importorskip("sqlglot")
 
 from sparkbeam.connectors.query_frames import queried, timed
-from sparkbeam_sql import calcite_nesting
+from sparkbeam_sql import calcite_expressions, calcite_nesting
 from sparkbeam_sql.calcite import parse
 from sparkbeam_sql.calcite_steps import steps_of
 from sparkbeam_sql.lowered import Lowered, function
@@ -477,6 +477,8 @@ def _plain(value: Any) -> Any:
             "MINUTE TO SECOND in windows",
         ),
         ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(at, INTERVAL '0' DAY)", "interval"),
+        ("SELECT 1 FROM PCOLLECTION GROUP BY TUMBLE(at, INTERVAL - '1' DAY)", "interval"),
+        ("SELECT 1 FROM PCOLLECTION GROUP BY TUMBLE(at, INTERVAL id MINUTE)", "interval"),
         ("SELECT 1 FROM PCOLLECTION a JOIN PCOLLECTION b ON a.id > b.id", "JOIN"),
         ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY ROLLUP(user)", "ROLLUP"),
         ("SELECT COUNT(*) FROM PCOLLECTION GROUP BY TUMBLE(id, INTERVAL '1' DAY)", "TUMBLE"),
@@ -487,6 +489,14 @@ def test_a_clause_that_has_no_meaning_in_windows_is_named(query: str, clause: st
     rows = clicks(beam.Pipeline(runner=BatchRunner()), FixedWindows(10))
     with pytest.raises(UnsupportedTransform, match=f"'Query' cannot run.*{clause}"):
         _ = rows | "Query" >> SqlTransform(query)
+
+
+def test_an_error_of_a_translation_names_the_expression(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calcite_expressions, "called", lambda *_: {}[0])
+    rows = clicks(beam.Pipeline(runner=BatchRunner()), FixedWindows(10))
+    wrong = r"'Query': LENGTH\(.*user\) at line 1, column 13 cannot be translated: KeyError: 0"
+    with pytest.raises(ConfigurationError, match=wrong):
+        _ = rows | "Query" >> SqlTransform("SELECT id + LENGTH(user) FROM PCOLLECTION")
 
 
 def stream(*batches: list[tuple[int, Click]]) -> TestStream:
