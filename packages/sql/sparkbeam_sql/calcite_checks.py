@@ -159,11 +159,33 @@ def _odd_parts(node: exp.Expr) -> Iterator[str]:
             yield "UNNEST outside of FROM"
         case exp.Array() if any(isinstance(each, exp.Query) for each in node.expressions):
             yield "ARRAY(SELECT …)"
-        case exp.DataType() if node.args.get("kind") or node.is_type(*_ZONED):
+        case exp.DataType() if node.args.get("kind") or node.is_type(*_ZONED) or _is_odd(node):
             yield f"the type {node.sql(Calcite)}"
         case exp.Bracket(this=exp.Column(name=name)) if name.upper() == "MULTISET":
             yield "MULTISET"
 
+
+def _is_odd(kind: exp.DataType) -> bool:
+    """Return whether a type has a size that no engine applies."""
+    if kind.args.get("nested"):
+        return False
+    sizes = [each.name for each in kind.expressions]
+    if not all(map(str.isdecimal, sizes)):
+        return True
+    match kind.this, [*map(int, sizes)]:
+        case _, []:
+            return False
+        case exp.DType.DECIMAL, [precision, *scale]:
+            return len(scale) > 1 or not max([1, *scale]) <= precision <= _DIGITS
+        case ((exp.DType.VARCHAR | exp.DType.CHAR | exp.DType.NCHAR), [_]):
+            return isinstance(kind.parent, exp.DataType)
+        case exp.DType.TIMESTAMP, [precision]:
+            return precision != _MICROS
+    return True
+
+
+_DIGITS, _MICROS = 38, 6
+"""The most digits of a decimal, and those of a second in timestamps."""
 
 _RELATIONS = (exp.From, exp.Join, exp.Lateral, exp.Table, exp.Subquery)
 _ZONED = (exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
