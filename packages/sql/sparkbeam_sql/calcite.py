@@ -27,7 +27,6 @@ from sparkbeam_sql.calcite_calls import (
 )
 from sparkbeam_sql.calcite_checks import check_clauses, check_nodes, check_tables, unresolved
 from sparkbeam_sql.calcite_dialect import (
-    WITH_UNIT,
     Calcite,
     QueryRefused,
     Types,
@@ -225,7 +224,7 @@ def _named(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
     for node in list(tree.find_all(exp.Bracket, exp.Anonymous)):
         if isinstance(node, exp.Bracket):
             _build_map(node)
-        elif node.name.upper() in WITH_UNIT:
+        elif node.name.upper() in ("TIMESTAMPADD", "TIMESTAMPDIFF"):
             unit = node.expressions[0]
             unit.replace(exp.var(unit.name.removeprefix("SQL_TSI_").upper()))
     for limit in list(tree.find_all(exp.Limit)):
@@ -238,7 +237,7 @@ def _named(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
             table.replace(exp.Subquery(this=exp.select("*").from_(table.copy()), alias=alias))
     for between in list(tree.find_all(exp.Between)):
         _order_bounds(between)
-    for row in list(tree.find_all(exp.Tuple)):
+    for row in list(tree.find_all(exp.Tuple, exp.Paren)):
         _flatten(row)
     for renamed in list(tree.find_all(exp.Subquery, exp.CTE)):
         alias = renamed.args.get("alias")
@@ -321,17 +320,16 @@ def _order_bounds(node: exp.Between) -> None:
     node.replace(exp.Paren(this=exp.Or(this=node.copy(), expression=turned)))
 
 
-def _flatten(node: exp.Tuple) -> None:
-    """Replace ``ROW(…)`` in VALUES, and a list in parentheses in GROUP BY, by their parts."""
+def _flatten(node: exp.Tuple | exp.Paren) -> None:
+    """Replace ``ROW(…)`` in VALUES, and parentheses in GROUP BY, by their parts."""
     if isinstance(node.parent, exp.Values) and len(node.expressions) == 1:
         (row,) = node.expressions
         if isinstance(row, exp.Anonymous) and row.name.upper() == "ROW":
             node.set("expressions", row.expressions)
-    elif isinstance(node.parent, exp.Group):
+    elif isinstance(node.parent, exp.Group) and not isinstance(node.this, exp.Literal):
+        inner = [node.this] if isinstance(node, exp.Paren) else node.expressions
         parts = [
-            part
-            for each in node.parent.expressions
-            for part in (node.expressions if each is node else [each])
+            part for each in node.parent.expressions for part in (inner if each is node else [each])
         ]
         node.parent.set("expressions", parts)
 

@@ -203,6 +203,8 @@ def _words(node: exp.Expr) -> str:
 
 
 def _name(node: exp.Func) -> str:
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper()
     return node.sql_name().replace("J_S_O_N", "JSON")
 
 
@@ -335,10 +337,11 @@ def unresolved(problem: str, tree: exp.Query, tables: Mapping[str, Types]) -> Co
     for column in columns:
         sources = dict(_sources(column, tables))
         of = shown(column.sql().replace('"', ""))
-        if column.table and column.table not in sources:
+        table_name = column.parts[0].name if column.table else ""
+        if table_name and table_name not in sources:
             return ConfigurationError(
-                f"There is no table {shown(column.table)} for the column {of}{place(column)}."
-                f"{_meant(column.table, sources)} {known(tables)}"
+                f"There is no table {shown(table_name)} for the column {of}{place(column)}."
+                f"{_meant(table_name, sources)} {known(tables)}"
             )
         having = [source for source, names in sources.items() if column.name in names]
         if not column.table and len(having) > 1:

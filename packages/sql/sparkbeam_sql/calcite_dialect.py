@@ -111,6 +111,8 @@ class Calcite(Dialect):
         KEYWORDS = {  # noqa: RUF012
             **sqlglot.Tokenizer.KEYWORDS,
             "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+            "LOCALTIME": TokenType.LOCALTIME,
+            "LOCALTIMESTAMP": TokenType.LOCALTIMESTAMP,
         }
 
     class Parser(sqlglot.Parser):
@@ -127,6 +129,11 @@ class Calcite(Dialect):
             for name, kind in (("LOWER", exp.Lower), ("UPPER", exp.Upper))
         }
 
+        NO_PAREN_FUNCTIONS = {  # noqa: RUF012
+            **sqlglot.Parser.NO_PAREN_FUNCTIONS,
+            TokenType.LOCALTIME: exp.Localtime,
+            TokenType.LOCALTIMESTAMP: exp.Localtimestamp,
+        }
         # The parser gives the calls that they parse no place.
         FUNCTION_PARSERS = {  # noqa: RUF012
             name: with_place(parse, 2) for name, parse in sqlglot.Parser.FUNCTION_PARSERS.items()
@@ -371,8 +378,10 @@ _BEHIND_LISTS = frozenset(
 
 def text_of(node: exp.Expr) -> str:
     """Return the text of a node for a message, shortened."""
-    found = node.sql(normalize_functions=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
-    return shortened(found.replace('"', ""), 60)
+    found = node.sql(
+        Calcite, normalize_functions=False, unsupported_level=sqlglot.ErrorLevel.IGNORE
+    )
+    return shortened(found.replace('"', "").replace("`", ""), 60)
 
 
 def place(node: exp.Expr) -> str:

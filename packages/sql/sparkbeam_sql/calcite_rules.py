@@ -15,6 +15,7 @@ from sparkbeam_sql.calcite_dialect import (
     TEXTS,
     TIMESTAMPS,
     Calcite,
+    QueryRefused,
     place,
     text_of,
 )
@@ -29,6 +30,7 @@ def check_rules(tree: exp.Query) -> None:
 
     Raises:
         ConfigurationError: aggregates or columns stand where they may not, or queries do not fit.
+        QueryRefused: a value is an interval.
     """
     for node in tree.walk():
         if isinstance(node, exp.SetOperation):
@@ -37,6 +39,9 @@ def check_rules(tree: exp.Query) -> None:
             _check_select(node)
         elif isinstance(node, exp.Interval):
             _check_interval(node)
+        elif isinstance(node, exp.Sub) and node.left.is_type(*_TYPES[2]):
+            if node.right.is_type(*_TYPES[2]):
+                raise QueryRefused(f"a difference of times{place(node)}", _DIFFERENCE)
         elif isinstance(node, exp.And | exp.Or):
             for part in (node.left, node.right):
                 _check_condition(part, node.key.upper())
@@ -168,6 +173,9 @@ def _check_interval(node: exp.Interval) -> None:
         )
 
 
+_DIFFERENCE = "Use TIMESTAMPDIFF(SECOND, …, …)."
+
+
 def _check_condition(node: exp.Expr, clause: str) -> None:
     kind = node.type
     if kind is not None and not kind.is_type(*_CONDITIONS):
@@ -191,6 +199,9 @@ def _check_select(select: exp.Select) -> None:
     for join in select.args.get("joins") or ():
         for node in _within(join.args.get("on")):
             _check_plain(node, "the condition of a JOIN")
+    for item in select.expressions:
+        if isinstance(item.unalias().unnest(), exp.Interval):
+            raise QueryRefused(f"a column of the type INTERVAL{place(item)}", _DIFFERENCE)
     parts = [*select.expressions, *([having] if having else [])]
     order = select.args.get("order")
     ordered = list(order.expressions) if order is not None else []
@@ -268,7 +279,8 @@ def _check_bounds(select: exp.Select, parts: list[exp.Expr]) -> None:
 
 def _gathers(node: exp.Expr) -> bool:
     """Return whether an expression is an aggregate, not a function of a window."""
-    if isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls):
+    outer = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
+    if isinstance(outer, exp.Window | exp.IgnoreNulls | exp.RespectNulls):
         return False
     if isinstance(node, exp.Grouping | exp.GroupingId):
         return False
