@@ -320,7 +320,7 @@ def _order_bounds(node: exp.Between) -> None:
     node.replace(exp.Paren(this=exp.Or(this=node.copy(), expression=turned)))
 
 
-def _flatten(node: exp.Tuple | exp.Paren) -> None:
+def _flatten(node: exp.Expr) -> None:
     """Replace ``ROW(…)`` in VALUES, and parentheses in GROUP BY, by their parts."""
     if isinstance(node.parent, exp.Values) and len(node.expressions) == 1:
         (row,) = node.expressions

@@ -248,7 +248,7 @@ def statements(text: str) -> list[exp.Expr]:
         _check_depth(_balanced(tree))
     counts = _argument_counts(tokens)
     for part in chain.from_iterable(each.walk() for each in trees):
-        if isinstance(part, exp.Func | exp.Mod) and part.meta.get("start") in counts:
+        if isinstance(part, exp.Func | exp.Binary) and part.meta.get("start") in counts:
             part.meta[ARGUMENTS] = counts[part.meta["start"]]
         if isinstance(part, exp.Identifier) and not part.name:
             raise ConfigurationError('The query is not valid SQL: "" is not a name.')

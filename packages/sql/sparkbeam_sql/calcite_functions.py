@@ -194,7 +194,10 @@ def _widest(node: exp.Expr) -> Type | None:
 
 def _element_type(node: exp.Expr) -> Type | None:
     owner = _same(node)
-    return owner.expressions[-1] if owner is not None and owner.expressions else None
+    if owner is None or not owner.is_type(Kind.ARRAY) or not owner.expressions:
+        return None
+    element: Type = owner.expressions[-1]
+    return element
 
 
 def _whole_type(node: exp.Expr) -> Type | None:

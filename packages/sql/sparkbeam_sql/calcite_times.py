@@ -215,8 +215,6 @@ def _months(start: str, end: str) -> str:
 
 
 def _unit_and_two(node: exp.Anonymous) -> tuple[str, exp.Expr, exp.Expr]:
-    if len(node.expressions) != 3:
-        raise QueryRefused(f"{node.name.upper()} with {len(node.expressions)} arguments")
     unit, first, second = node.expressions
     return unit.name, first, second
 

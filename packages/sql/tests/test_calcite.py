@@ -513,7 +513,7 @@ def test_an_attribute_that_is_not_in_the_table_is_refused(kind: type[exp.Expr]) 
                 check_nodes(node)
 
 
-_OPERATORS = ("||", "LIKE", "ESCAPE", "EXTRACT", "SIMILAR", "TO", "IS", "NOT", "DISTINCT", "FROM")
+_OPERATORS = ("||", "ESCAPE", "EXTRACT", "SIMILAR", "TO", "IS", "NOT", "DISTINCT", "FROM")
 
 
 @pytest.mark.parametrize("name", [name for name in FUNCTIONS if isinstance(name, str)])

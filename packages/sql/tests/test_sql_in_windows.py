@@ -492,9 +492,9 @@ def test_a_clause_that_has_no_meaning_in_windows_is_named(query: str, clause: st
 
 
 def test_an_error_of_a_translation_names_the_expression(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(calcite_expressions, "called", lambda *_: {}[0])
+    monkeypatch.setattr(calcite_expressions, "called", lambda *_: int("x"))
     rows = clicks(beam.Pipeline(runner=BatchRunner()), FixedWindows(10))
-    wrong = r"'Query': LENGTH\(.*user\) at line 1, column 13 cannot be translated: KeyError: 0"
+    wrong = r"'Query': LENGTH\(.*user\) at line 1, column 13 cannot be translated: ValueError"
     with pytest.raises(ConfigurationError, match=wrong):
         _ = rows | "Query" >> SqlTransform("SELECT id + LENGTH(user) FROM PCOLLECTION")
 
