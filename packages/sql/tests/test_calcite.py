@@ -61,6 +61,8 @@ def run(rows: Any, query: str) -> list[tuple[Any, ...]]:
         ("SELECT AVG(id + 1), SUM(id), COUNT(s), AVG(f) FROM PCOLLECTION", [(1, 0, 1, -0.5)]),
         ("SELECT AVG(DISTINCT id) FROM PCOLLECTION WHERE id > 0", [(7,)]),
         ("SELECT DISTINCT AVG(id) OVER (PARTITION BY 1) FROM PCOLLECTION", [(0,)]),
+        ("SELECT AVG(id) FILTER (WHERE id > 0) OVER () FROM PCOLLECTION", [(7,), (7,)]),
+        ("SELECT id FROM PCOLLECTION WHERE LOCALTIMESTAMP > ts GROUP BY (id)", [(7,)]),
         ("SELECT LISTAGG(s, ',') FROM PCOLLECTION", [("abc",)]),
         ("SELECT id FROM PCOLLECTION EXCEPT ALL SELECT 7 FROM PCOLLECTION", [(-7,)]),
         ("SELECT id FROM PCOLLECTION INTERSECT ALL SELECT 7 FROM PCOLLECTION", [(7,)]),
