@@ -17,7 +17,6 @@ from sparkbeam_sql.calcite_values import (
     held,
     is_integer,
     is_nested,
-    parts_of,
     strict,
 )
 
@@ -61,16 +60,10 @@ class Aggregation:
         self.nullable: list[bool] = []
 
     def result(self, node: exp.AggFunc) -> Value:
-        """Return the result of an aggregate, over the row of the aggregation.
-
-        Raises:
-            QueryRefused: there is no such aggregate in windows and in streaming.
-        """
+        """Return the result of an aggregate, over the row of the aggregation."""
         condition = None
         if isinstance(node.parent, exp.Filter):
             condition = self._expressions.holds(node.parent.args["expression"].this)
-        if isinstance(node.parent, exp.Window):
-            raise QueryRefused("OVER in windows or in streaming")
         argument, others = node.this, node.args.get("expressions") or ()
         is_distinct = isinstance(argument, exp.Distinct)
         if is_distinct:
@@ -93,7 +86,8 @@ class Aggregation:
             value = Value(f"({value.source} if {condition} else None)", value.kind, nullable=True)
         if isinstance(node, exp.Min | exp.Max):
             if is_nested(value.kind):
-                return self._best_nested(node, value)
+                function = "least" if isinstance(node, exp.Min) else "greatest"
+                return Value(self._add(function, value), value.kind, value.nullable)
             return self._best(node.key, value)
         if isinstance(node, exp.AnyValue):
             return Value(self._add("any", value), value.kind, value.nullable)
@@ -117,15 +111,6 @@ class Aggregation:
         return Value(
             self._add(function.alias, value), function.result.type, function.result.nullable
         )
-
-    def _best_nested(self, node: exp.AggFunc, value: Value) -> Value:
-        if dict in parts_of(value.kind):
-            raise QueryRefused(
-                f"{node.sql_name()} of a map, which has no order",
-                "Aggregate one of its values, such as m['key'].",
-            )
-        function = "least" if isinstance(node, exp.Min) else "greatest"
-        return Value(self._add(function, value), value.kind, value.nullable)
 
     def _best(self, function: str, value: Value) -> Value:
         """Return the least or the greatest value; NaN is greater than all other numbers.
