@@ -17,6 +17,7 @@ from sparkbeam_sql.calcite_values import (
     held,
     is_integer,
     is_nested,
+    parts_of,
     strict,
 )
 
@@ -86,8 +87,7 @@ class Aggregation:
             value = Value(f"({value.source} if {condition} else None)", value.kind, nullable=True)
         if isinstance(node, exp.Min | exp.Max):
             if is_nested(value.kind):
-                function = "least" if isinstance(node, exp.Min) else "greatest"
-                return Value(self._add(function, value), value.kind, value.nullable)
+                return self._best_nested(node, value)
             return self._best(node.key, value)
         if isinstance(node, exp.AnyValue):
             return Value(self._add("any", value), value.kind, value.nullable)
@@ -111,6 +111,15 @@ class Aggregation:
         return Value(
             self._add(function.alias, value), function.result.type, function.result.nullable
         )
+
+    def _best_nested(self, node: exp.AggFunc, value: Value) -> Value:
+        if dict in parts_of(value.kind):
+            raise QueryRefused(
+                f"{node.sql_name()} of a map, which has no order",
+                "Aggregate one of its values, such as m['key'].",
+            )
+        function = "least" if isinstance(node, exp.Min) else "greatest"
+        return Value(self._add(function, value), value.kind, value.nullable)
 
     def _best(self, function: str, value: Value) -> Value:
         """Return the least or the greatest value; NaN is greater than all other numbers.

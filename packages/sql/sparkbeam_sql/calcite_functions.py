@@ -93,6 +93,11 @@ class Function:
         least = sum(not kind.endswith("?") for kind in kinds)
         return least, math.inf if kinds[-1].endswith("+") else len(kinds)
 
+    def kinds(self, count: int) -> list[str]:
+        """Return the types of some arguments."""
+        kinds = [kind.rstrip("?+") for kind in self.parameters.split()]
+        return kinds + kinds[-1:] * (count - len(kinds))
+
     def type(self, node: exp.Expr) -> Type | None:
         """Return the type of a call."""
         if isinstance(self.result, exp.DType):
@@ -105,10 +110,9 @@ class Function:
             raise unknown(node)
         if not self.parameters and callable(self.python):
             return self.python(node, value)
-        kinds = [kind.rstrip("?+") for kind in self.parameters.split()]
         given = arguments(node)
-        kinds += kinds[-1:] * (len(given) - len(kinds))
-        values = [_as(node, value(each), kind) for each, kind in zip(given, kinds, strict=False)]
+        pairs = zip(given, self.kinds(len(given)), strict=False)
+        values = [_as(node, value(each), kind) for each, kind in pairs]
         if not isinstance(self.python, str):
             return self.python(node, *values)
         return strict(self._kind(node, values), self.python, *values)

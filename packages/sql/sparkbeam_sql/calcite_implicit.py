@@ -44,10 +44,9 @@ def _texts(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the arguments that a function takes as strings, and that are none."""
     function = function_of(node)
     given = arguments(node)
-    kinds = (
-        ["text"] if isinstance(node, exp.ILike) else function.parameters.split() if function else []
-    )
-    kinds += kinds[-1:] * (len(given) - len(kinds))
+    kinds = [] if function is None else function.kinds(len(given))
+    if isinstance(node, exp.ILike):
+        kinds = ["text"] * len(given)
     pairs = [*zip(given, kinds, strict=False)]
     of_data = [each.type for each, kind in pairs if kind == "data"]
     are_bytes = bool(of_data) and not any(_is_other(kind, BYTES) for kind in of_data)

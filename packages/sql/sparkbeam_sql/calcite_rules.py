@@ -42,11 +42,6 @@ def check_rules(tree: exp.Query) -> None:
         elif isinstance(node, exp.Sub) and node.left.is_type(*_TYPES[2]):
             if node.right.is_type(*_TYPES[2]):
                 raise QueryRefused(f"a difference of times{place(node)}", _DIFFERENCE)
-        elif isinstance(node, exp.Min | exp.Max) and _has_map(node.this.type):
-            raise QueryRefused(
-                f"{node.sql_name()} of a map, which has no order",
-                "Aggregate one of its values, such as m['key'].",
-            )
         elif isinstance(node, exp.And | exp.Or):
             for part in (node.left, node.right):
                 _check_condition(part, node.key.upper())
@@ -75,11 +70,6 @@ def check_rules(tree: exp.Query) -> None:
             _check_rows(node)
         elif isinstance(node, exp.Subquery | exp.CTE) and NAMED in node.meta:
             _check_names(node.alias, node.meta[NAMED], len(node.this.named_selects))
-
-
-def _has_map(kind: exp.DataType | None) -> bool:
-    parts = () if kind is None else kind.find_all(exp.DataType)
-    return any(part.is_type(exp.DataType.Type.MAP) for part in parts)
 
 
 def _check_parts(node: exp.SetOperation) -> None:
