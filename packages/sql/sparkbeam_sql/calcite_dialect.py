@@ -21,7 +21,7 @@ from sparkbeam.common.arguments import nearest, shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
 from sparkbeam_sql.calcite_nodes import NODES
-from sparkbeam_sql.upstream import parsed_operand
+from sparkbeam_sql.upstream import current_token, parsed_operand
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
@@ -141,7 +141,7 @@ class Calcite(Dialect):
         }
 
         def _parse_function_call(self, *arguments: Any, **named: Any) -> exp.Expr | None:
-            token = self._curr
+            token = current_token(self)
             found: exp.Expr | None = super()._parse_function_call(*arguments, **named)
             # Calls with a syntax of their own have no place yet.
             if isinstance(found, exp.Func) and token.text.upper() in (*self.FUNCTION_PARSERS, "IF"):

@@ -143,11 +143,7 @@ def function_of(node: exp.Expr) -> Function | None:
 
 
 def called(node: exp.Expr, value: _Values) -> Value:
-    """Return the value of a call of a function.
-
-    Args:
-        node: the call.
-    """
+    """Return the value of a call of a function."""
     function = function_of(node)
     if function is None:
         raise unknown(node)

@@ -30,7 +30,6 @@ def check_rules(tree: exp.Query) -> None:
 
     Raises:
         ConfigurationError: aggregates or columns stand where they may not, or queries do not fit.
-        QueryRefused: a value is an interval.
     """
     for node in tree.walk():
         if isinstance(node, exp.SetOperation):
