@@ -457,6 +457,7 @@ TIMES = [
     ("SECOND(t)", 15),
     ("t + INTERVAL '1' HOUR", at("2024-03-10 03:30:15.250000")),
     ("t - INTERVAL '90' SECOND", at("2024-03-10 02:28:45.250000")),
+    ("t + INTERVAL - '1' HOUR", at("2024-03-10 01:30:15.250000")),
     ("leap + INTERVAL '1' YEAR", at("2025-02-28 12:00:00")),
     ("leap - INTERVAL '1' MONTH", at("2024-01-29 12:00:00")),
     ("last + INTERVAL '1' MONTH", date(2024, 2, 29)),

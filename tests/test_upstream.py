@@ -1294,6 +1294,8 @@ class TestParserOfSql:
 
         tree = sqlglot.parse_one("SELECT POSITION('a' IN b FROM c + 1)", dialect=Calcite)
         assert tree.selects[0].args["position"].sql() == "c + 1"
+        tree = sqlglot.parse_one("SELECT FLOOR(a), IF(a, b)", dialect=Calcite)
+        assert [call.meta["col"] for call in tree.selects] == [12, 19]
         whole = sqlglot.exp.DataType.build("INT")
         rule = {"annotator": lambda annotator, node: with_type(annotator, node, whole)}
         tree = sqlglot.parse_one("SELECT MD5(a)")

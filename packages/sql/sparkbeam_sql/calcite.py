@@ -21,12 +21,12 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam_sql.calcite_calls import (
     called,
     check_arguments,
+    check_counts,
     window_function,
     with_windows,
 )
-from sparkbeam_sql.calcite_checks import check_nodes, check_tables, unresolved
+from sparkbeam_sql.calcite_checks import check_clauses, check_nodes, check_tables, unresolved
 from sparkbeam_sql.calcite_dialect import (
-    WITH_UNIT,
     Calcite,
     QueryRefused,
     Types,
@@ -134,9 +134,12 @@ def parse(
             is not.
         QueryRefused: a clause of it cannot be translated.
     """
-    parsed = with_windows(_query(query))
+    parsed = _query(query)
+    check_counts(parsed)
+    parsed = with_windows(parsed)
     only_spark = check_nodes(parsed)
     _check(parsed)
+    check_clauses(parsed)
     check_tables(parsed, tables)
     tree = called(_named(spelled_out(parsed.copy(), tables), tables), functions or {})
     used = list(
@@ -196,7 +199,8 @@ def _query(text: str) -> exp.Query:
     remedy = (
         "Write the rows of the query with a transform." if isinstance(found[0], exp.Insert) else ""
     )
-    raise QueryRefused(f"the statement {_command(found[0])}", remedy)
+    command = found[0].this if isinstance(found[0], exp.Command) else found[0].key
+    raise QueryRefused(f"the statement {str(command).upper()}", remedy)
 
 
 def _as_query(tree: exp.Expr | None) -> exp.Query | None:
@@ -205,10 +209,6 @@ def _as_query(tree: exp.Expr | None) -> exp.Query | None:
     if isinstance(tree, exp.Subquery):
         tree = tree.unnest()
     return tree if isinstance(tree, exp.Query) and not isinstance(tree, exp.Table) else None
-
-
-def _command(statement: exp.Expr) -> str:
-    return str(statement.this if isinstance(statement, exp.Command) else statement.key).upper()
 
 
 def _check(tree: exp.Query) -> None:
@@ -230,7 +230,7 @@ def _named(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
     for node in list(tree.find_all(exp.Bracket, exp.Anonymous)):
         if isinstance(node, exp.Bracket):
             _build_map(node)
-        elif node.name.upper() in WITH_UNIT:
+        elif node.name.upper() in ("TIMESTAMPADD", "TIMESTAMPDIFF"):
             unit = node.expressions[0]
             unit.replace(exp.var(unit.name.removeprefix("SQL_TSI_").upper()))
     for limit in list(tree.find_all(exp.Limit)):
@@ -248,7 +248,7 @@ def _named(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
             table.replace(exp.Subquery(this=exp.select("*").from_(table.copy()), alias=alias))
     for between in list(tree.find_all(exp.Between)):
         _order_bounds(between)
-    for row in list(tree.find_all(exp.Tuple)):
+    for row in list(tree.find_all(exp.Tuple, exp.Paren)):
         _flatten(row)
     for renamed in list(tree.find_all(exp.Subquery, exp.CTE)):
         alias = renamed.args.get("alias")
@@ -331,17 +331,16 @@ def _order_bounds(node: exp.Between) -> None:
     node.replace(exp.Paren(this=exp.Or(this=node.copy(), expression=turned)))
 
 
-def _flatten(node: exp.Tuple) -> None:
-    """Replace ``ROW(…)`` in VALUES, and a list in parentheses in GROUP BY, by their parts."""
+def _flatten(node: exp.Expr) -> None:
+    """Replace ``ROW(…)`` in VALUES, and parentheses in GROUP BY, by their parts."""
     if isinstance(node.parent, exp.Values) and len(node.expressions) == 1:
         (row,) = node.expressions
         if isinstance(row, exp.Anonymous) and row.name.upper() == "ROW":
             node.set("expressions", row.expressions)
-    elif isinstance(node.parent, exp.Group):
+    elif isinstance(node.parent, exp.Group) and not isinstance(node.this, exp.Literal):
+        inner = [node.this] if isinstance(node, exp.Paren) else node.expressions
         parts = [
-            part
-            for each in node.parent.expressions
-            for part in (node.expressions if each is node else [each])
+            part for each in node.parent.expressions for part in (inner if each is node else [each])
         ]
         node.parent.set("expressions", parts)
 

@@ -61,16 +61,10 @@ class Aggregation:
         self.nullable: list[bool] = []
 
     def result(self, node: exp.AggFunc) -> Value:
-        """Return the result of an aggregate, over the row of the aggregation.
-
-        Raises:
-            QueryRefused: there is no such aggregate in windows and in streaming.
-        """
+        """Return the result of an aggregate, over the row of the aggregation."""
         condition = None
         if isinstance(node.parent, exp.Filter):
             condition = self._expressions.holds(node.parent.args["expression"].this)
-        if isinstance(node.parent, exp.Window):
-            raise QueryRefused("OVER in windows or in streaming")
         argument, others = node.this, node.args.get("expressions") or ()
         is_distinct = isinstance(argument, exp.Distinct)
         if is_distinct:

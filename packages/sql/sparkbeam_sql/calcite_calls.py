@@ -1,5 +1,6 @@
 """Calls of functions of the user, and of those that assign windows, in queries."""
 
+import math
 from collections.abc import Mapping
 
 import sqlglot
@@ -8,6 +9,7 @@ from sqlglot import exp
 from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam_sql.calcite_dialect import (
+    ARGUMENTS,
     TEXTS,
     TIMESTAMPS,
     WITH_UNIT,
@@ -16,7 +18,8 @@ from sparkbeam_sql.calcite_dialect import (
     data_type,
     place,
 )
-from sparkbeam_sql.calcite_functions import FUNCTIONS
+from sparkbeam_sql.calcite_functions import FUNCTIONS, arguments, function_of
+from sparkbeam_sql.calcite_nodes import NODES
 from sparkbeam_sql.calcite_spark import RENAMED
 from sparkbeam_sql.calcite_timestamps import AGGREGATES
 from sparkbeam_sql.user_functions import SqlFunction
@@ -39,18 +42,79 @@ def check_name(name: str) -> None:
         )
 
 
+def check_counts(tree: exp.Query) -> None:
+    """Check the number of arguments of each call of a function that SQL has, as it is parsed.
+
+    Raises:
+        ConfigurationError: a call has too many or too few.
+    """
+    for node in tree.walk():
+        if ARGUMENTS not in node.meta:
+            continue
+        name, given = node.meta[ARGUMENTS]
+        counts = _counts(node, name)
+        if counts is None:
+            continue
+        if isinstance(node, exp.StrPosition | exp.Substring | exp.Overlay | exp.Trim):
+            # Words may divide arguments: SUBSTRING(s FROM 2 FOR 1).
+            given = max(given, len(arguments(node)))
+        distinct = node.this.expressions if isinstance(node.this, exp.Distinct) else None
+        kind = "aggregate" if isinstance(node, exp.AggFunc) else "function"
+        _check_count(kind, name, 0 if distinct == [] else given, counts, place(node))
+        parts = [node.this, *node.expressions, *(distinct or ())]
+        is_count = isinstance(node, exp.Count) and given == 1 and distinct is None
+        if not is_count and any(isinstance(part, exp.Star) for part in parts):
+            raise ConfigurationError(
+                f"{name}{place(node)} cannot have * among its arguments. Use COUNT(*), or columns."
+            )
+
+
+_COUNTS: Mapping[str, tuple[int, float]] = {
+    "ARRAY": (0, math.inf),
+    "IF": (2, 3),
+    "LAG": (1, 3),
+    "LEAD": (1, 3),
+    "LOG": (1, 2),
+    "MOD": (2, 2),
+}
+"""Numbers of arguments of functions that are not in the table and do not have all of a node."""
+
+
+def _counts(node: exp.Expr, name: str) -> tuple[int, float] | None:
+    """Return the least and the greatest number of arguments of a call; None if it is not known."""
+    function, known = function_of(node), NODES.get(type(node))
+    if name in _COUNTS or known is None:
+        return _COUNTS.get(name)
+    if function is not None:
+        return None if isinstance(node, exp.Extract) else function.counts
+    if isinstance(node, exp.Anonymous | exp.Cast | exp.UDTF | exp.Connector):
+        return None
+    names = {*known.names, *(known.spark or ())} - {"safe"}
+    return (1, math.inf) if "expressions" in names else (len(names), len(names))
+
+
+def _check_count(
+    kind: str, name: str, given: int, counts: tuple[int, float], where: str = ""
+) -> None:
+    least, most = counts
+    if least <= given <= most:
+        return
+    wanted = f"{least} to {most}" if math.isfinite(most) else f"at least {least}"
+    wanted = f"{least}" if least == most else wanted
+    plural = "" if given == 1 else "s"
+    raise ConfigurationError(
+        f"The {kind} {name}{where} got {given} argument{plural}, but expects {wanted}."
+    )
+
+
 def called(tree: exp.Query, functions: Mapping[str, SqlFunction]) -> exp.Query:
     """Mark calls of functions of the user, with casts of arguments and results."""
     for node in list(tree.find_all(exp.Anonymous)):
         function = functions.get(node.name.lower())
         if function is None:
             continue
-        given, most = len(node.expressions), len(function.parameters)
-        if not function.least <= given <= most:
-            wanted = f"{most}" if function.least == most else f"{function.least} to {most}"
-            raise ConfigurationError(
-                f"The function {function.name} got {given} arguments, but expects {wanted}."
-            )
+        counts = function.least, len(function.parameters)
+        _check_count("function", function.name, len(node.expressions), counts)
         for argument, parameter in zip(list(node.expressions), function.parameters, strict=False):
             _put_within(argument, exp.Cast(to=data_type(parameter.column)))
         call = _aggregate_call(node, function) if function.is_aggregate else node
@@ -113,7 +177,7 @@ def _fits(given: exp.DataType | None, wanted: exp.DataType) -> bool:
 
 def same_type(given: exp.DataType, wanted: exp.DataType) -> bool:
     """Return whether two types have the same values."""
-    groups = ((*TEXTS, exp.DataType.Type.TEXT), (*TIMESTAMPS, exp.DataType.Type.TIMESTAMPNTZ))
+    groups = (TEXTS, TIMESTAMPS)
     same = any(given.is_type(*group) and wanted.is_type(*group) for group in groups)
     return same or given.this == wanted.this
 
@@ -141,11 +205,7 @@ _ARGUMENTS = {"TUMBLE": ("DATA", "TIMECOL", "SIZE"), "HOP": ("DATA", "TIMECOL", 
 
 
 def with_windows(tree: exp.Query) -> exp.Query:
-    """Replace ``TABLE(TUMBLE(…))`` and ``TABLE(HOP(…))`` by queries with the bounds of windows.
-
-    Raises:
-        QueryRefused: the arguments are not a table, a column in DESCRIPTOR and intervals.
-    """
+    """Replace ``TABLE(TUMBLE(…))`` and ``TABLE(HOP(…))`` by queries with the bounds of windows."""
     for table in list(tree.find_all(exp.Table)):
         call = table.this
         if isinstance(call, exp.Anonymous) and call.name.upper() == "TABLE" and call.expressions:

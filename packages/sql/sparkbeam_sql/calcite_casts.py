@@ -12,7 +12,7 @@ from sqlglot import exp
 from sparkbeam.common.arguments import shown
 from sparkbeam_sql.calcite_dialect import FLOATS, TEXTS, TIMESTAMPS, QueryRefused, place
 from sparkbeam_sql.calcite_text import SparkText
-from sparkbeam_sql.calcite_types import ALL_TEXTS, Kind, digits, require_known
+from sparkbeam_sql.calcite_types import Kind, digits, require_known
 from sparkbeam_sql.calcite_values import (
     BITS,
     KINDS,
@@ -47,11 +47,7 @@ _TEXTS: Mapping[Any, str] = {
 
 
 def cast(node: exp.Cast, value: Value) -> Value:
-    """Return a value in another type.
-
-    Raises:
-        QueryRefused: there is no such cast in windows and in streaming.
-    """
+    """Return a value in another type."""
     kind = KINDS.get(node.to.this)
     if value.kind is Any:
         return Value(value.source, Any if kind is None else kind, nullable=True)
@@ -68,9 +64,10 @@ def cast(node: exp.Cast, value: Value) -> Value:
     if kind not in NUMBERS or value.kind not in (*NUMBERS, str, bool):
         raise unknown(node)
     if kind in REAL:
-        text = "real_of_text({})" if value.kind is str else "float({})"
+        text = "number_of(float, {})" if value.kind is str else "float({})"
         return strict(kind, f"single({text})" if kind is np.float32 else text, value)
-    text = "whole_of_text({})" if value.kind is str else "int({})"
+    text = "whole_of_real({})" if value.kind in REAL else "int({})"
+    text = "number_of(int, {})" if value.kind is str else text
     bits = BITS.get(kind, 64)
     fits = value.kind is bool or (is_integer(value.kind) and BITS.get(value.kind, 64) <= bits)
     return strict(kind, text if fits else f"whole({text}, {bits})", value)
@@ -126,23 +123,19 @@ def _constant(node: exp.Cast, kind: Any) -> Value:
 
 
 def cast_in_spark(node: exp.Cast) -> exp.Expr:
-    """Return a cast in Spark's dialect: texts are cut and padded, and times are those of UTC.
-
-    Raises:
-        QueryRefused: there is none, or the type of the value is not known.
-    """
+    """Return a cast in Spark's dialect: texts are cut and padded, and times are those of UTC."""
     to = node.to
     if to.is_type(Kind.TIME):
         raise QueryRefused("the type TIME")
-    if node.this.is_type(*ALL_TEXTS) and to.is_type(Kind.DATE, *TIMESTAMPS, *FLOATS):
+    if node.this.is_type(*TEXTS) and to.is_type(Kind.DATE, *TIMESTAMPS, *FLOATS):
         return _of_text(node)
     if to.is_type(*TIMESTAMPS):
         return exp.Cast(this=node.this, to=exp.DataType.build("TIMESTAMPNTZ"))
     if to.is_type(Kind.DECIMAL) and not to.expressions:
         return exp.Cast(this=node.this, to=exp.DataType.build("DECIMAL(38, 18)"))
-    if to.is_type(Kind.BOOLEAN) and node.this.is_type(*ALL_TEXTS):
+    if to.is_type(Kind.BOOLEAN) and node.this.is_type(*TEXTS):
         return SparkText.of(_BOOLEAN, node.this)
-    if not to.is_type(*TEXTS):
+    if not to.is_type(*TEXTS) or to.is_type(Kind.TEXT):
         return node
     require_known(node.this)
     text = _text_in_spark(node)
@@ -155,11 +148,7 @@ def cast_in_spark(node: exp.Cast) -> exp.Expr:
 
 
 def _of_text(node: exp.Cast) -> exp.Expr:
-    """Cast a text to a time or a number; Spark also takes time zones, words like ``now``, ``1d``.
-
-    Raises:
-        QueryRefused: a constant is no time.
-    """
+    """Cast a text to a time or a number; Spark also takes time zones, ``now``, and ``1d``."""
     text, to = node.this, node.to
     is_time = to.is_type(*TIMESTAMPS)
     name = "TIMESTAMP" if is_time else to.sql()

@@ -28,8 +28,6 @@ _WORDS: Mapping[str, str] = {
     "Limit.limit_options": "PERCENT or WITH TIES",
     "LimitOptions.percent": "PERCENT",
     "LimitOptions.with_ties": "WITH TIES",
-    "Max.expressions": "MAX of several values",
-    "Min.expressions": "MIN of several values",
     "Ordered.with_fill": "WITH FILL",
     "Select.cluster": "CLUSTER BY",
     "Select.connect": "CONNECT BY",
@@ -107,9 +105,6 @@ def check_nodes(tree: exp.Expr) -> QueryRefused | None:
 
     Returns:
         The refusal of the first one that Spark alone has; None if there is none.
-
-    Raises:
-        QueryRefused: one is not translated at all.
     """
     only_spark = None
     for clause, node, spark in _refused(tree):
@@ -156,14 +151,39 @@ def _odd_parts(node: exp.Expr) -> Iterator[str]:
             yield "GROUP BY ()"
         case exp.Interval() if not isinstance(node.unit, exp.Var | exp.IntervalSpan):
             yield "an INTERVAL with a precision, or without a unit"
+        case exp.Unnest() if node.parent and not isinstance(node.parent, _RELATIONS):
+            yield "UNNEST outside of FROM"
         case exp.Array() if any(isinstance(each, exp.Query) for each in node.expressions):
             yield "ARRAY(SELECT …)"
-        case exp.DataType() if node.args.get("kind") or node.is_type(*_ZONED):
+        case exp.DataType() if node.args.get("kind") or node.is_type(*_ZONED) or _is_odd(node):
             yield f"the type {node.sql(Calcite)}"
         case exp.Bracket(this=exp.Column(name=name)) if name.upper() == "MULTISET":
             yield "MULTISET"
 
 
+def _is_odd(kind: exp.DataType) -> bool:
+    """Return whether a type has a size that no engine applies."""
+    if kind.args.get("nested"):
+        return False
+    sizes = [each.name for each in kind.expressions]
+    if not all(map(str.isdecimal, sizes)):
+        return True
+    match kind.this, [*map(int, sizes)]:
+        case _, []:
+            return False
+        case exp.DType.DECIMAL, [precision, *scale]:
+            return len(scale) > 1 or not max([1, *scale]) <= precision <= _DIGITS
+        case ((exp.DType.VARCHAR | exp.DType.CHAR | exp.DType.NCHAR), [_]):
+            return isinstance(kind.parent, exp.DataType)
+        case exp.DType.TIMESTAMP, [precision]:
+            return precision != _MICROS
+    return True
+
+
+_DIGITS, _MICROS = 38, 6
+"""The most digits of a decimal, and those of a second in timestamps."""
+
+_RELATIONS = (exp.From, exp.Join, exp.Lateral, exp.Table, exp.Subquery)
 _ZONED = (exp.DataType.Type.TIMESTAMPTZ, exp.DataType.Type.TIMESTAMPLTZ)
 
 
@@ -179,6 +199,8 @@ def _words(node: exp.Expr) -> str:
 
 
 def _name(node: exp.Func) -> str:
+    if isinstance(node, exp.Anonymous):
+        return node.name.upper()
     return node.sql_name().replace("J_S_O_N", "JSON")
 
 
@@ -203,6 +225,36 @@ def _attribute_words(node: exp.Expr, name: str) -> str:
     )
     found = [_WORDS[f"{kind}.{name}"] for kind in kinds if f"{kind}.{name}" in _WORDS]
     return found[-1] if found else plain if isinstance(node, exp.Query) else f"{of} with {plain}"
+
+
+def check_clauses(tree: exp.Query) -> None:
+    """Check that joins have a condition if they need one, and stars columns to stand for.
+
+    Raises:
+        ConfigurationError: a join has no condition or one too many, or there is no FROM.
+        QueryRefused: a star stands for the fields of a row.
+    """
+    for node in tree.find_all(exp.Join, exp.Select):
+        if isinstance(node, exp.Join):
+            _check_join(node)
+            continue
+        for item in node.expressions:
+            if isinstance(item, exp.Star) and node.args.get("from_") is None:
+                raise ConfigurationError(f"SELECT *{place(node)} needs FROM. Add it.")
+            if item.is_star and isinstance(item, exp.Dot | exp.Column) and len(item.parts) > 2:
+                raise QueryRefused(f"{text_of(item)}{place(item)}", "Select its fields by name.")
+
+
+def _check_join(join: exp.Join) -> None:
+    words = " ".join(part.upper() for part in (join.method, join.side, join.kind, "JOIN") if part)
+    conditions = [word.upper() for word in ("on", "using") if join.args.get(word)]
+    needs_one = join.kind != "CROSS" and join.method != "NATURAL"
+    if needs_one and not conditions:
+        raise ConfigurationError(
+            f"{words}{place(join)} has no condition. Add ON or USING, or use CROSS JOIN."
+        )
+    if conditions and not needs_one:
+        raise ConfigurationError(f"{words}{place(join)} cannot have {conditions[0]}. Use JOIN.")
 
 
 # Names.
@@ -276,10 +328,11 @@ def unresolved(problem: str, tree: exp.Query, tables: Mapping[str, Types]) -> Co
     for column in columns:
         sources = dict(_sources(column, tables))
         of = shown(column.sql().replace('"', ""))
-        if column.table and column.table not in sources:
+        table_name = column.parts[0].name if column.table else ""
+        if table_name and table_name not in sources:
             return ConfigurationError(
-                f"There is no table {shown(column.table)} for the column {of}{place(column)}."
-                f"{_meant(column.table, sources)} {known(tables)}"
+                f"There is no table {shown(table_name)} for the column {of}{place(column)}."
+                f"{_meant(table_name, sources)} {known(tables)}"
             )
         having = [source for source, names in sources.items() if column.name in names]
         if not column.table and len(having) > 1:

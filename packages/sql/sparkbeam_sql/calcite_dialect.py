@@ -15,15 +15,17 @@ from typing import Any, ParamSpec, TypeVar
 import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect, NormalizationStrategy
+from sqlglot.helper import seq_get
 
 from sparkbeam.common.arguments import nearest, shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
 from sparkbeam_sql.calcite_nodes import NODES
-from sparkbeam_sql.upstream import parsed_operand
+from sparkbeam_sql.upstream import current_token, parsed_operand
 
 _P = ParamSpec("_P")
 _R = TypeVar("_R")
+_E = TypeVar("_E", bound=exp.Expr)
 
 Types = Mapping[str, str]
 """Columns of a table, as Spark names their types."""
@@ -35,18 +37,19 @@ TIMESTAMPS = (
     exp.DataType.Type.DATETIME,
     exp.DataType.Type.TIMESTAMPTZ,
     exp.DataType.Type.TIMESTAMPLTZ,
+    exp.DataType.Type.TIMESTAMPNTZ,
 )
 TEXTS = (
     exp.DataType.Type.VARCHAR,
     exp.DataType.Type.CHAR,
     exp.DataType.Type.NCHAR,
+    exp.DataType.Type.TEXT,
 )
 
 _UNENDED = "a quoted string or a comment is not closed"
 # Parts of the parser's messages that name its own classes.
 _TOKEN = re.compile(r" but got <Token.*")
 _MISSING = re.compile(r"Required keyword: '\w+' missing for <class '.*\b(\w+)'>")
-_TOO_MANY = re.compile(r"The number of provided arguments \((\d+)\) is greater than .* \((\d+)\)")
 
 _WORDS = (
     *("SELECT", "DISTINCT", "FROM", "WHERE", "GROUP", "BY", "HAVING", "ORDER", "LIMIT", "OFFSET"),
@@ -66,7 +69,11 @@ _CHAIN = 16
 
 
 class QueryRefused(Exception):
-    """A clause that cannot be translated."""
+    """A clause that cannot be translated.
+
+    The functions of all modules whose names begin with ``calcite`` raise it for what they do not
+    translate. It becomes the error of the step that applies the query.
+    """
 
     def __init__(self, clause: str, remedy: str = "") -> None:
         super().__init__(clause)
@@ -103,24 +110,50 @@ class Calcite(Dialect):
         KEYWORDS = {  # noqa: RUF012
             **sqlglot.Tokenizer.KEYWORDS,
             "MATCH_RECOGNIZE": TokenType.MATCH_RECOGNIZE,
+            "LOCALTIME": TokenType.LOCALTIME,
+            "LOCALTIMESTAMP": TokenType.LOCALTIMESTAMP,
         }
 
     class Parser(sqlglot.Parser):
         """Parser that takes units of time as names, and SESSION as a function."""
 
+        JOINS_HAVE_EQUAL_PRECEDENCE = True  # A comma is a CROSS JOIN.
         FUNC_TOKENS = {*sqlglot.Parser.FUNC_TOKENS, sqlglot.TokenType.SESSION}  # noqa: RUF012
         FUNCTIONS = {
             name: parse
             for name, parse in sqlglot.Parser.FUNCTIONS.items()
-            # HEX is Spark's, of which TO_HEX is not another name.
-            if name not in (*WITH_UNIT, "HEX") and _is_known(name)
+            # TO_HEX is not another name of Spark's HEX, and LOG10 has one argument, unlike LOG.
+            if name not in (*WITH_UNIT, "HEX", "LOG10") and _is_known(name)
         } | {
             # Not as parts of HEX, as sqlglot has them: TO_HEX has small letters here.
             name: kind.from_arg_list
             for name, kind in (("LOWER", exp.Lower), ("UPPER", exp.Upper))
         }
         # The pattern is the second argument, not the first one.
-        FUNCTIONS["LIKE"] = lambda given: exp.Like(this=given[0], expression=given[-1])
+        FUNCTIONS["LIKE"] = lambda given: exp.Like(
+            this=seq_get(given, 0), expression=seq_get(given, 1)
+        )
+
+        NO_PAREN_FUNCTIONS = {  # noqa: RUF012
+            **sqlglot.Parser.NO_PAREN_FUNCTIONS,
+            TokenType.LOCALTIME: exp.Localtime,
+            TokenType.LOCALTIMESTAMP: exp.Localtimestamp,
+        }
+
+        def _parse_function_call(self, *arguments: Any, **named: Any) -> exp.Expr | None:
+            token = current_token(self)
+            found: exp.Expr | None = super()._parse_function_call(*arguments, **named)
+            # Calls with a syntax of their own have no place yet.
+            if isinstance(found, exp.Func) and token.text.upper() in (*self.FUNCTION_PARSERS, "IF"):
+                found.update_positions(token)
+            return found
+
+        def validate_expression(self, expression: _E, args: list[Any] | None = None) -> _E:
+            # The arguments of functions are counted by the table of functions.
+            is_call = args is not None or isinstance(
+                expression, exp.StrPosition | exp.Overlay | exp.Trim
+            )
+            return expression if is_call else super().validate_expression(expression)
 
         def _parse_position(self, haystack_first: bool = False) -> exp.StrPosition:
             found = super()._parse_position(haystack_first)
@@ -135,7 +168,8 @@ def deeply(function: Callable[_P, _R]) -> Callable[_P, _R]:
     It is called again then, so it must change nothing before it ends.
 
     Raises:
-        ConfigurationError: the query is nested too deeply for that too.
+        ConfigurationError: the query is nested too deeply for that too, or the function raises an
+            error that is not for the user.
     """
 
     @functools.wraps(function)
@@ -145,7 +179,13 @@ def deeply(function: Callable[_P, _R]) -> Callable[_P, _R]:
         except RecursionError:
             if threading.current_thread().name.startswith(_DEEP_THREAD):
                 raise
-            return _with_deep_stack(lambda: function(*arguments, **named))
+            return _with_deep_stack(lambda: call(*arguments, **named))
+        except (QueryRefused, ConfigurationError):
+            raise
+        except Exception as error:
+            raise ConfigurationError(
+                f"The query cannot be translated: {type(error).__name__}: {error}. Rewrite it."
+            ) from error
 
     return call
 
@@ -184,7 +224,8 @@ def statements(text: str) -> list[exp.Expr]:
     if not isinstance(text, str):
         raise ConfigurationError(f"query={shown(text)} is not a string.")
     try:
-        found = Calcite().parser().parse(_checked(sqlglot.tokenize(text, dialect=Calcite)), text)
+        tokens = _checked(sqlglot.tokenize(text, dialect=Calcite))
+        found = Calcite().parser().parse(tokens, text)
     except sqlglot.errors.TokenError:  # Its message has a part of the text.
         raise ConfigurationError(f"The query is not valid SQL: {_UNENDED}.") from None
     except sqlglot.errors.SqlglotError as error:
@@ -192,12 +233,45 @@ def statements(text: str) -> list[exp.Expr]:
     trees = [each for each in found if each is not None and not isinstance(each, exp.Semicolon)]
     for tree in trees:
         _check_depth(_balanced(tree))
+    counts = _argument_counts(tokens)
     for part in chain.from_iterable(each.walk() for each in trees):
+        if isinstance(part, exp.Func | exp.Binary) and part.meta.get("start") in counts:
+            part.meta[ARGUMENTS] = counts[part.meta["start"]]
         if isinstance(part, exp.Identifier) and not part.name:
             raise ConfigurationError('The query is not valid SQL: "" is not a name.')
         if isinstance(part, exp.Select) and not part.expressions:
             raise ConfigurationError("The query is not valid SQL: SELECT has no columns.")
     return trees
+
+
+ARGUMENTS = "arguments"
+"""Key of the name of a call, and of the number of its arguments, both as the query has them."""
+
+
+def _argument_counts(tokens: list[Token]) -> dict[int, tuple[str, int]]:
+    """Return name and number of arguments of each call, by the place where it begins.
+
+    The parser drops arguments for which its own functions have no place.
+    """
+    found: dict[int, tuple[str, int]] = {}
+    calls: list[Token | None] = []
+    for last, token, following in zip([None, *tokens], tokens, [*tokens[1:], None], strict=False):
+        kind = token.token_type
+        call = calls[-1] if calls else None
+        if kind in (TokenType.L_PAREN, TokenType.L_BRACKET, TokenType.L_BRACE):
+            is_call = kind is TokenType.L_PAREN and last is not None
+            calls.append(last if is_call else None)
+            if is_call and last is not None:
+                is_empty = following is not None and following.token_type is TokenType.R_PAREN
+                found[last.start] = last.text.upper(), 0 if is_empty else 1
+        elif kind in (TokenType.R_PAREN, TokenType.R_BRACKET, TokenType.R_BRACE):
+            calls = calls[:-1]
+        elif kind in (TokenType.ORDER_BY, TokenType.LIMIT) and calls:
+            calls[-1] = None  # Commas behind these divide no arguments.
+        elif kind is TokenType.COMMA and call is not None:
+            name, count = found[call.start]
+            found[call.start] = name, count + 1
+    return found
 
 
 def _balanced(tree: exp.Expr) -> exp.Expr:
@@ -291,8 +365,10 @@ _BEHIND_LISTS = frozenset(
 
 def text_of(node: exp.Expr) -> str:
     """Return the text of a node for a message, shortened."""
-    found = node.sql(normalize_functions=False, unsupported_level=sqlglot.ErrorLevel.IGNORE)
-    return shortened(found.replace('"', ""), 60)
+    found = node.sql(
+        Calcite, normalize_functions=False, unsupported_level=sqlglot.ErrorLevel.IGNORE
+    )
+    return shortened(found.replace('"', "").replace("`", ""), 60)
 
 
 def place(node: exp.Expr) -> str:
@@ -318,7 +394,6 @@ def first_line(error: Exception) -> str:
     elif found.startswith("Invalid expression"):
         found = f"unexpected {token}" if re.fullmatch(r"\W{1,2}", token) else "unexpected value"
     found = _MISSING.sub(lambda each: _lacking(each[1]), found)
-    found = _TOO_MANY.sub(r"\1 arguments are passed to a function that takes \2", found)
     at = f" at line {where['line']}, column {where['col']}" if where.get("line") else ""
     return f"{found.rstrip('.')}{at}.{_meant(where)}"
 

@@ -111,11 +111,7 @@ class Expressions:
         }
 
     def value(self, node: exp.Expr) -> Value:
-        """Return the value of an expression.
-
-        Raises:
-            QueryRefused: it cannot be computed in windows or in streaming.
-        """
+        """Return the value of an expression."""
         found = self._values.get(id(node))
         if found is None:
             found = self._values[id(node)] = node, self._new_value(node)
@@ -345,11 +341,7 @@ class Expressions:
         return found
 
     def argument(self, node: exp.Expr, parameter: Parameter) -> Value:
-        """Return the value of an argument of a function of the user.
-
-        Raises:
-            QueryRefused: it has another type.
-        """
+        """Return the value of an argument of a function of the user."""
         value = self.value(node)
         if value.kind in (parameter.type, Any):
             return value
@@ -397,23 +389,19 @@ class Expressions:
 def field_of(owner: Value, name: str, hint: Any) -> Value:
     """Return a field of a row."""
     kind, nullable = without_none(hint)
-    # Python itself would read other characters in their normal form.
-    is_plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
-    text = f"{{}}.{name}" if is_plain else f"getattr({{}}, {_literal(name)})"
-    found = strict(kind, text, owner)
+    found = strict(kind, attribute("{}", name.replace("{", "{{").replace("}", "}}")), owner)
     return Value(found.source, kind, found.nullable or nullable)
 
 
-def _literal(text: str) -> str:
-    return repr(text).replace("{", "{{").replace("}", "}}")
+def attribute(owner: str, name: str) -> str:
+    """Return the text of a field of a row."""
+    # Python itself would read other characters in their normal form.
+    is_plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
+    return f"{owner}.{name}" if is_plain else f"getattr({owner}, {name!r})"
 
 
 def _as_times(node: exp.Expr, left: Value, right: Value) -> tuple[Value, Value]:
-    """Return days, times and texts as days, or as times if one of them is.
-
-    Raises:
-        QueryRefused: they are not comparable.
-    """
+    """Return days, times and texts as days, or as times if one of them is."""
     kinds = {left.kind, right.kind}
     if not kinds <= {date, Timestamp, str}:
         raise unknown(node)

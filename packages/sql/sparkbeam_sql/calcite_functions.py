@@ -19,7 +19,7 @@ from sqlglot import exp
 
 from sparkbeam.connectors.schemas import without_none
 from sparkbeam_sql.calcite_dialect import FLOATS, INTEGERS, QueryRefused, text_of
-from sparkbeam_sql.calcite_patterns import Pattern, like, regex_of_similar, similar
+from sparkbeam_sql.calcite_patterns import MATCHES, like, regex_of_similar
 from sparkbeam_sql.calcite_text import SparkText, by_python
 from sparkbeam_sql.calcite_times import (
     added,
@@ -67,11 +67,13 @@ class Function:
 
     Attributes:
         key: the class of its calls, or its name where the parser has no class.
-        parameters: the types of its arguments; the last one is that of all further ones, too.
-            Empty for none, and where ``python`` gets the call and what makes values.
+        parameters: the types of its arguments, with a ``?`` behind one that may be left out, and a
+            ``+`` behind one that may be repeated. Empty for none, and where ``python`` gets the
+            call and what makes values.
         python: its value as an expression of the arguments; None if there is none in windows.
         spark: likewise in Spark, with ``{type}`` for the type of the result; None if Spark has the
             same function.
+        count: the number of its arguments if ``parameters`` is empty.
     """
 
     names: str
@@ -80,6 +82,21 @@ class Function:
     result: exp.DType | Rule
     python: str | Callable[..., Value] | None
     spark: str | Callable[[Any], exp.Expr] | None = None
+    count: int = 0
+
+    @property
+    def counts(self) -> tuple[int, float]:
+        """The least and the greatest number of arguments."""
+        kinds = self.parameters.split()
+        if not kinds:
+            return self.count, self.count
+        least = sum(not kind.endswith("?") for kind in kinds)
+        return least, math.inf if kinds[-1].endswith("+") else len(kinds)
+
+    def kinds(self, count: int) -> list[str]:
+        """Return the types of some arguments."""
+        kinds = [kind.rstrip("?+") for kind in self.parameters.split()]
+        return kinds + kinds[-1:] * (count - len(kinds))
 
     def type(self, node: exp.Expr) -> Type | None:
         """Return the type of a call."""
@@ -88,19 +105,14 @@ class Function:
         return self.result(node)
 
     def value(self, node: exp.Expr, value: _Values) -> Value:
-        """Return the value of a call.
-
-        Raises:
-            QueryRefused: it cannot be computed, or an argument has another type.
-        """
+        """Return the value of a call."""
         if self.python is None:
             raise unknown(node)
         if not self.parameters and callable(self.python):
             return self.python(node, value)
-        kinds = self.parameters.split()
         given = arguments(node)
-        kinds += kinds[-1:] * (len(given) - len(kinds))
-        values = [_as(node, value(each), kind) for each, kind in zip(given, kinds, strict=False)]
+        pairs = zip(given, self.kinds(len(given)), strict=False)
+        values = [_as(node, value(each), kind) for each, kind in pairs]
         if not isinstance(self.python, str):
             return self.python(node, *values)
         return strict(self._kind(node, values), self.python, *values)
@@ -131,14 +143,7 @@ def function_of(node: exp.Expr) -> Function | None:
 
 
 def called(node: exp.Expr, value: _Values) -> Value:
-    """Return the value of a call of a function.
-
-    Args:
-        node: the call.
-
-    Raises:
-        QueryRefused: the function, or one of its arguments, cannot be computed.
-    """
+    """Return the value of a call of a function."""
     function = function_of(node)
     if function is None:
         raise unknown(node)
@@ -179,7 +184,10 @@ def _widest(node: exp.Expr) -> Type | None:
 
 def _element_type(node: exp.Expr) -> Type | None:
     owner = _same(node)
-    return owner.expressions[-1] if owner is not None and owner.expressions else None
+    if owner is None or not owner.is_type(Kind.ARRAY) or not owner.expressions:
+        return None
+    element: Type = owner.expressions[-1]
+    return element
 
 
 def _whole_type(node: exp.Expr) -> Type | None:
@@ -215,8 +223,6 @@ def _trim(node: exp.Trim, text: Value, marks: Value | None = None) -> Value:
 
 
 def _position(node: exp.StrPosition, text: Value, part: Value, start: Value | None = None) -> Value:
-    if node.args.get("occurrence"):
-        raise unknown(node)
     if start is None:
         return strict(np.int32, "({}.find({}) + 1)", text, part)
     return strict(np.int32, "position({}, {}, {})", text, part, start)
@@ -285,7 +291,7 @@ def _pad(node: exp.Pad, text: Value, length: Value, *fill: Value) -> Value:
 
 
 def _like(node: exp.Like, text: Value, pattern: Value) -> Value:
-    return _matched(node, text, like(_constant(node)))
+    return _matched(node, text, *like(_constant(node)))
 
 
 def _escaped(node: exp.Escape, value: _Values) -> Value:
@@ -293,13 +299,13 @@ def _escaped(node: exp.Escape, value: _Values) -> Value:
     if not isinstance(node.this, exp.Like | exp.SimilarTo) or not isinstance(mark, exp.Literal):
         raise unknown(node)
     if isinstance(node.this, exp.SimilarTo):
-        pattern = similar(_constant(node.this), mark.name)
-        return _matched(node.this, value(node.this.this), pattern)
-    return _matched(node.this, value(node.this.this), like(_constant(node.this), mark.name))
+        regex = regex_of_similar(_constant(node.this), mark.name)
+        return _matched(node.this, value(node.this.this), MATCHES, regex)
+    return _matched(node.this, value(node.this.this), *like(_constant(node.this), mark.name))
 
 
 def _similar(node: exp.SimilarTo, text: Value, pattern: Value) -> Value:
-    return _matched(node, text, similar(_constant(node)))
+    return _matched(node, text, MATCHES, regex_of_similar(_constant(node)))
 
 
 def _constant(node: exp.Expr) -> str:
@@ -309,8 +315,8 @@ def _constant(node: exp.Expr) -> str:
     return str(pattern.this)
 
 
-def _matched(node: exp.Expr, text: Value, pattern: Pattern) -> Value:
-    found = strict(bool, pattern.test, text, *(Value(repr(each), str) for each in pattern.texts))
+def _matched(node: exp.Expr, text: Value, test: str, pattern: str) -> Value:
+    found = strict(bool, test, text, Value(repr(pattern), str))
     return strict(bool, "(not {})", found) if node.args.get("negate") else found
 
 
@@ -445,39 +451,38 @@ def _ordered_in_spark(node: exp.Greatest | exp.Least) -> exp.Expr:
 _NAN, _INFINITY = ("CAST('NaN' AS DOUBLE)", "CAST('-Infinity' AS DOUBLE)")
 
 
-def _logarithm(name: str, at: int) -> str:
+def _logarithm(name: str) -> str:
     """Return a logarithm with NaN and infinity where Spark returns null."""
-    of = f"{{{at}}}"
-    return f"IF({of} <= 0, IF({of} = 0, {_INFINITY}, {_NAN}), {name}({of}))"
+    return f"IF({{0}} <= 0, IF({{0}} = 0, {_INFINITY}, {_NAN}), {name}({{0}}))"
 
 
-def _log(node: exp.Log, value: _Values) -> Value:
-    if whole_number(node.this) != 10 or node.expression is None:
-        raise unknown(node)
-    return strict(float, "of_real('log10', {})", _as(node, value(node.expression), "real"))
-
-
-def _log_in_spark(node: exp.Log) -> exp.Expr:
-    if whole_number(node.this) != 10 or node.expression is None:
-        return node
-    return SparkText.of(_logarithm("LOG10", 1), *arguments(node), type=node.type)
-
-
-def _of_real(names: str, key: type[exp.Expr] | str, name: str, spark: Any = None) -> Function:
-    return Function(names, key, "real", Kind.DOUBLE, f"of_real({name!r}, {{0}})", spark)
+_OF_REAL = {
+    **{"SIN": "sin", "COS": "cos", "TAN": "tan", "ASIN": "arcsin", "ACOS": "arccos"},
+    **{"ATAN": "arctan", "SINH": "sinh", "COSH": "cosh", "TANH": "tanh", "CBRT": "cbrt"},
+    **{"EXP": "exp", "DEGREES": "degrees", "RADIANS": "radians"},
+}
+"""Functions of one number, and of NumPy."""
 
 
 # Times.
 
 
-def _part(names: str, key: type[exp.Expr], unit: str) -> Function:
+_UNITS = {
+    **{name: name for name in ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")},
+    **{"SECOND": "SECOND", "DAYOFMONTH": "DAY", "DAYOFWEEK": "DOW", "DAYOFYEAR": "DOY"},
+}
+"""Functions of a time, and the parts that they return."""
+
+
+def _part(name: str) -> Function:
     return Function(
-        names,
-        key,
+        name,
+        exp.FUNCTION_BY_NAME[name],
         "",
         Kind.BIGINT,
-        lambda node, value: part_of(node, unit, value(node.this)),
-        lambda node: part_in_spark(node, unit, node.this),
+        lambda node, value: part_of(node, _UNITS[name], value(node.this)),
+        lambda node: part_in_spark(node, _UNITS[name], node.this),
+        1,
     )
 
 
@@ -508,11 +513,7 @@ def _size(node: exp.Anonymous, array: Value) -> Value:
 
 
 def item(node: exp.Bracket, value: _Values) -> Value:
-    """Return the value of an element of an array or a map; None if there is none.
-
-    Raises:
-        QueryRefused: it is no element of these.
-    """
+    """Return the value of an element of an array or a map; None if there is none."""
     owner, keys = value(node.this), [*map(value, node.expressions)]
     key, kind, _ = inner_kinds(owner)
     is_map = hasattr(convert_to_beam_type(owner.kind), "key_type")
@@ -558,24 +559,25 @@ _TABLE = (
     Function("UPPER", exp.Upper, "text", Kind.VARCHAR, "{0}.upper()"),
     Function("INITCAP", exp.Initcap, "text", Kind.VARCHAR, "capitals({0})",
              lambda node: by_python("capitals", node.this)),
-    Function("CONCAT", exp.Concat, "data", _widest, _joined),
-    Function("||", exp.DPipe, "data", _widest, _joined),
-    Function("TRIM", exp.Trim, "text", Kind.VARCHAR, _trim),
-    Function("POSITION", exp.StrPosition, "text text whole", Kind.INT, _position,
+    Function("CONCAT", exp.Concat, "data+", _widest, _joined),
+    Function("||", exp.DPipe, "data data", _widest, _joined),
+    Function("TRIM", exp.Trim, "text text?", Kind.VARCHAR, _trim),
+    Function("POSITION", exp.StrPosition, "text text whole?", Kind.INT, _position,
              _position_in_spark),
-    Function("REPLACE", exp.Replace, "text", Kind.VARCHAR, _replace),
-    Function("SUBSTRING", exp.Substring, "data whole", _same, _substring, _substring_in_spark),
-    Function("OVERLAY", exp.Overlay, "text text whole", Kind.VARCHAR, _overlay,
+    Function("REPLACE", exp.Replace, "text text text", Kind.VARCHAR, _replace),
+    Function("SUBSTRING", exp.Substring, "data whole whole?", _same, _substring,
+             _substring_in_spark),
+    Function("OVERLAY", exp.Overlay, "text text whole whole?", Kind.VARCHAR, _overlay,
              _overlay_in_spark),
-    Function("LPAD RPAD", exp.Pad, "text whole text", Kind.VARCHAR, _pad),
+    Function("LPAD RPAD", exp.Pad, "text whole text?", Kind.VARCHAR, _pad),
     Function("REVERSE", exp.Reverse, "text", Kind.VARCHAR, "{0}[::-1]"),
-    Function("STARTS_WITH", exp.StartsWith, "text", Kind.BOOLEAN, "{0}.startswith({1})",
+    Function("STARTS_WITH", exp.StartsWith, "text text", Kind.BOOLEAN, "{0}.startswith({1})",
              "STARTSWITH({0}, {1})"),
-    Function("ENDS_WITH", exp.EndsWith, "text", Kind.BOOLEAN, "{0}.endswith({1})",
+    Function("ENDS_WITH", exp.EndsWith, "text text", Kind.BOOLEAN, "{0}.endswith({1})",
              "ENDSWITH({0}, {1})"),
-    Function("LIKE", exp.Like, "text", Kind.BOOLEAN, _like, like_in_spark),
+    Function("LIKE", exp.Like, "text text", Kind.BOOLEAN, _like, like_in_spark),
     Function("ESCAPE", exp.Escape, "", Kind.BOOLEAN, _escaped, _escaped_in_spark),
-    Function("SIMILAR TO", exp.SimilarTo, "text", Kind.BOOLEAN, _similar, _similar_in_spark),
+    Function("SIMILAR TO", exp.SimilarTo, "text text", Kind.BOOLEAN, _similar, _similar_in_spark),
     Function("TO_HEX", exp.Hex, "bytes", Kind.VARCHAR, "{0}.hex()", "LOWER(HEX({0}))"),
     Function("FROM_HEX", "FROM_HEX", "text", Kind.BINARY, "of_hex({0})",
              lambda node: by_python("of_hex", *node.expressions)),
@@ -588,64 +590,43 @@ _TABLE = (
     # Numbers.
     Function("ABS", exp.Abs, "number", _same, _abs),
     Function("SIGN", exp.Sign, "number", _same, "sign({0})", "CAST(SIGN({0}) AS {type})"),
-    Function("CEIL CEILING", exp.Ceil, "", _whole_type, _whole("ceiling"), _whole_in_spark),
-    Function("FLOOR", exp.Floor, "", _whole_type, _whole("floor"), _whole_in_spark),
-    Function("ROUND", exp.Round, "number whole", _same, _rounding("rounded"), _round_in_spark),
-    Function("TRUNCATE", exp.Trunc, "number whole", _same, _rounding("truncated"),
+    Function("CEIL CEILING", exp.Ceil, "", _whole_type, _whole("ceiling"), _whole_in_spark, 1),
+    Function("FLOOR", exp.Floor, "", _whole_type, _whole("floor"), _whole_in_spark, 1),
+    Function("ROUND", exp.Round, "number whole?", _same, _rounding("rounded"), _round_in_spark),
+    Function("TRUNCATE", exp.Trunc, "number whole?", _same, _rounding("truncated"),
              _truncate_in_spark),
-    Function("GREATEST", exp.Greatest, "any", _widest, _ordered("greatest"), _ordered_in_spark),
-    Function("LEAST", exp.Least, "any", _widest, _ordered("least"), _ordered_in_spark),
+    Function("GREATEST", exp.Greatest, "any+", _widest, _ordered("greatest"), _ordered_in_spark),
+    Function("LEAST", exp.Least, "any+", _widest, _ordered("least"), _ordered_in_spark),
     Function("SQRT", exp.Sqrt, "real", Kind.DOUBLE, "root({0})"),
-    Function("POWER", exp.Pow, "real", Kind.DOUBLE, "power({0}, {1})"),
-    Function("EXP", exp.Exp, "real", Kind.DOUBLE, "exponential({0})"),
-    Function("LN", exp.Ln, "real", Kind.DOUBLE, "of_real('log', {0})", _logarithm("LN", 0)),
-    Function("LOG10", exp.Log, "", Kind.DOUBLE, _log, _log_in_spark),
+    Function("POWER", exp.Pow, "real real", Kind.DOUBLE, "of_real('power', {0}, {1})"),
+    Function("LN", exp.Ln, "real", Kind.DOUBLE, "of_real('log', {0})", _logarithm("LN")),
+    Function("LOG10", "LOG10", "real", Kind.DOUBLE, "of_real('log10', {0})", _logarithm("LOG10")),
     Function("PI", exp.Pi, "", Kind.DOUBLE, repr(math.pi)),
-    Function("ATAN2", exp.Atan2, "real", Kind.DOUBLE, "of_real('arctan2', {0}, {1})"),
+    Function("ATAN2", exp.Atan2, "real real", Kind.DOUBLE, "of_real('arctan2', {0}, {1})"),
     Function("COT", exp.Cot, "real", Kind.DOUBLE, "cotangent({0})"),
-    _of_real("SIN", exp.Sin, "sin"),
-    _of_real("COS", exp.Cos, "cos"),
-    _of_real("TAN", exp.Tan, "tan"),
-    _of_real("ASIN", exp.Asin, "arcsin"),
-    _of_real("ACOS", exp.Acos, "arccos"),
-    _of_real("ATAN", exp.Atan, "arctan"),
-    _of_real("SINH", exp.Sinh, "sinh"),
-    _of_real("COSH", exp.Cosh, "cosh"),
-    _of_real("TANH", exp.Tanh, "tanh"),
-    _of_real("CBRT", exp.Cbrt, "cbrt"),
-    _of_real("DEGREES", exp.Degrees, "degrees"),
-    _of_real("RADIANS", exp.Radians, "radians"),
+    *(Function(name, exp.FUNCTION_BY_NAME[name], "real", Kind.DOUBLE, f"of_real({of!r}, {{0}})")
+      for name, of in _OF_REAL.items()),
     Function("IS_NAN", exp.IsNan, "real", Kind.BOOLEAN, "({0} != {0})",
              "IF({0} IS NULL, NULL, ISNAN({0}))"),
     Function("IS_INF", exp.IsInf, "real", Kind.BOOLEAN, "(abs({0}) == inf)",
              "ABS({0}) = CAST('Infinity' AS DOUBLE)"),
-    Function("RAND", exp.Rand, "real", Kind.DOUBLE, None),
+    Function("RAND", exp.Rand, "real?", Kind.DOUBLE, None),
     # Times.
     Function("EXTRACT", exp.Extract, "", Kind.BIGINT,
              lambda node, value: part_of(node, node.name.upper(), value(node.expression)),
-             lambda node: part_in_spark(node, node.name.upper(), node.expression)),
-    _part("YEAR", exp.Year, "YEAR"),
-    _part("QUARTER", exp.Quarter, "QUARTER"),
-    _part("MONTH", exp.Month, "MONTH"),
-    _part("WEEK", exp.Week, "WEEK"),
-    _part("DAYOFMONTH", exp.DayOfMonth, "DAY"),
-    _part("DAY", exp.Day, "DAY"),
-    _part("DAYOFWEEK", exp.DayOfWeek, "DOW"),
-    _part("DAYOFYEAR", exp.DayOfYear, "DOY"),
-    _part("HOUR", exp.Hour, "HOUR"),
-    _part("MINUTE", exp.Minute, "MINUTE"),
-    _part("SECOND", exp.Second, "SECOND"),
-    Function("TIMESTAMPADD", "TIMESTAMPADD", "", added_type, added, added_in_spark),
-    Function("TIMESTAMPDIFF", "TIMESTAMPDIFF", "", Kind.BIGINT, between, between_in_spark),
-    Function("CURRENT_TIMESTAMP", exp.CurrentTimestamp, "", Kind.TIMESTAMP, None, _NOW),
-    Function("LOCALTIMESTAMP", exp.Localtimestamp, "", Kind.TIMESTAMP, None, _NOW),
+             lambda node: part_in_spark(node, node.name.upper(), node.expression), 1),
+    *map(_part, _UNITS),
+    Function("TIMESTAMPADD", "TIMESTAMPADD", "", added_type, added, added_in_spark, 3),
+    Function("TIMESTAMPDIFF", "TIMESTAMPDIFF", "", Kind.BIGINT, between, between_in_spark, 3),
+    Function("CURRENT_TIMESTAMP", exp.CurrentTimestamp, "whole?", Kind.TIMESTAMP, None, _NOW),
+    Function("LOCALTIMESTAMP", exp.Localtimestamp, "whole?", Kind.TIMESTAMP, None, _NOW),
     Function("CURRENT_DATE", exp.CurrentDate, "", Kind.DATE, None, f"CAST({_NOW} AS DATE)"),
     # Arrays, maps, and conditions.
     Function("CARDINALITY", "CARDINALITY", "any", Kind.INT, _size,
              "IF({0} IS NULL, NULL, SIZE({0}))"),
     Function("ELEMENT", "ELEMENT", "any", _element_type, _element,
              "IF(SIZE({0}) > 1, RAISE_ERROR('ELEMENT: several values'), TRY_ELEMENT_AT({0}, 1))"),
-    Function("NULLIF", exp.Nullif, "", _same, _nullif),
+    Function("NULLIF", exp.Nullif, "", _same, _nullif, count=2),
     Function("IS NOT DISTINCT FROM", exp.NullSafeEQ, "", Kind.BOOLEAN, _same_value("({} == {})")),
     Function("IS DISTINCT FROM", exp.NullSafeNEQ, "", Kind.BOOLEAN, _same_value("({} != {})")),
 )  # fmt: skip

@@ -4,11 +4,10 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
-from sparkbeam_sql.calcite_dialect import FLOATS, INTEGERS, QueryRefused, place
+from sparkbeam_sql.calcite_dialect import FLOATS, INTEGERS, TEXTS, TIMESTAMPS, QueryRefused, place
 from sparkbeam_sql.calcite_functions import arguments, function_of
+from sparkbeam_sql.calcite_nodes import compared_values
 from sparkbeam_sql.calcite_types import (
-    ALL_TEXTS,
-    ALL_TIMESTAMPS,
     BYTES,
     Kind,
     Type,
@@ -16,7 +15,7 @@ from sparkbeam_sql.calcite_types import (
     written,
 )
 
-_CAST = (*INTEGERS, *FLOATS, *ALL_TIMESTAMPS, Kind.DECIMAL, Kind.DATE, Kind.BOOLEAN)
+_CAST = (*INTEGERS, *FLOATS, *TIMESTAMPS, Kind.DECIMAL, Kind.DATE, Kind.BOOLEAN)
 _REMEDY = "Convert bytes to a string with TO_HEX."
 
 
@@ -25,18 +24,15 @@ def cast_implicitly(tree: exp.Query) -> bool:
 
     Returns:
         Whether there was any: then types are to be found anew.
-
-    Raises:
-        QueryRefused: an argument is none of these, or bytes are compared with a string.
     """
     found = False
     for node in list(tree.walk()):
         casts = [(argument, "VARCHAR") for argument in _texts(node)]
-        parts = _compared(node)
+        parts = compared_values(node)
         _check_bytes(node, parts)
-        if any(part.is_type(Kind.DATE, *ALL_TIMESTAMPS) for part in parts):
-            is_moment = any(part.is_type(*ALL_TIMESTAMPS) for part in parts)
-            texts = (part for part in parts if part.is_type(*ALL_TEXTS))
+        if any(part.is_type(Kind.DATE, *TIMESTAMPS) for part in parts):
+            is_moment = any(part.is_type(*TIMESTAMPS) for part in parts)
+            texts = (part for part in parts if part.is_type(*TEXTS))
             casts += [(part, "TIMESTAMP" if is_moment else "DATE") for part in texts]
         for part, kind in casts:
             part.replace(exp.Cast(this=part.copy(), to=built(kind).copy()))
@@ -48,10 +44,9 @@ def _texts(node: exp.Expr) -> Iterator[exp.Expr]:
     """Yield the arguments that a function takes as strings, and that are none."""
     function = function_of(node)
     given = arguments(node)
-    kinds = (
-        ["text"] if isinstance(node, exp.ILike) else function.parameters.split() if function else []
-    )
-    kinds += kinds[-1:] * (len(given) - len(kinds))
+    kinds = [] if function is None else function.kinds(len(given))
+    if isinstance(node, exp.ILike):
+        kinds = ["text"] * len(given)
     pairs = [*zip(given, kinds, strict=False)]
     of_data = [each.type for each, kind in pairs if kind == "data"]
     are_bytes = bool(of_data) and not any(_is_other(kind, BYTES) for kind in of_data)
@@ -60,7 +55,7 @@ def _texts(node: exp.Expr) -> Iterator[exp.Expr]:
             name = f"{_name(each.type)} as bytes: {written(each)}{place(each)}"
             raise QueryRefused(name, "CAST it to VARBINARY, or use FROM_HEX.")
         is_text = kind == "text" or (kind == "data" and not are_bytes)
-        if is_text and _is_other(each.type, ALL_TEXTS):
+        if is_text and _is_other(each.type, TEXTS):
             if not each.is_type(*_CAST):
                 raise QueryRefused(
                     f"{_name(each.type)} as a string: {written(each)}{place(each)}", _REMEDY
@@ -76,26 +71,10 @@ def _name(kind: Type | None) -> str:
     return "" if kind is None else kind.this.name.replace("TEXT", "VARCHAR")
 
 
-def _compared(node: exp.Expr) -> list[exp.Expr]:
-    """Return the values that are compared with each other; none if it is no comparison."""
-    match node:
-        case exp.EQ() | exp.NEQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE():
-            return [node.this, node.expression]
-        case exp.NullSafeEQ() | exp.NullSafeNEQ() | exp.Nullif():
-            return [node.this, node.expression]
-        case exp.Between():
-            return [node.this, node.args["low"], node.args["high"]]
-        case exp.In():
-            return [node.this, *node.expressions]
-        case exp.Case() if node.this is not None:
-            return [node.this, *(each.this for each in node.args["ifs"])]
-    return []
-
-
 def _check_bytes(node: exp.Expr, parts: list[exp.Expr]) -> None:
-    kinds = [part.type for part in parts]
     if isinstance(node, exp.In) and node.args.get("query") is not None:
-        kinds += [each.type for each in node.args["query"].unnest().selects]
+        parts = [node.this, *node.args["query"].unnest().selects]
+    kinds = [part.type for part in parts]
     others = [kind for kind in kinds if _is_other(kind, BYTES)]
     if others and any(_is_other(kind, ()) for kind in kinds if kind not in others):
         raise QueryRefused(f"a comparison of bytes with {_name(others[0])}{place(node)}", _REMEDY)

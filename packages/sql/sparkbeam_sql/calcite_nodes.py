@@ -182,3 +182,19 @@ def relations(select: exp.Expr) -> Iterator[exp.Expr]:
     for each in (select.args.get("from_"), *(select.args.get("joins") or ())):
         if each is not None:
             yield each.this
+
+
+def compared_values(node: exp.Expr) -> list[exp.Expr]:
+    """Return the values that are compared with each other; none for what is no comparison."""
+    match node:
+        case exp.EQ() | exp.NEQ() | exp.GT() | exp.GTE() | exp.LT() | exp.LTE() | exp.Is():
+            return [node.this, node.expression]
+        case exp.NullSafeEQ() | exp.NullSafeNEQ() | exp.Nullif():
+            return [node.this, node.expression]
+        case exp.Between():
+            return [node.this, node.args["low"], node.args["high"]]
+        case exp.In() if node.expressions:
+            return [node.this, *node.expressions]
+        case exp.Case() if node.this is not None:
+            return [node.this, *(each.this for each in node.args["ifs"])]
+    return []

@@ -19,9 +19,6 @@ def first_rows(tree: exp.Query) -> tuple[int, int] | None:
     """Return the number of rows to which a query is limited, and of those before them.
 
     None for a query with all of its rows: a PCollection has no order.
-
-    Raises:
-        QueryRefused: it is not limited by numbers.
     """
     limit, offset = tree.args.get("limit"), tree.args.get("offset")
     if limit is None and offset is None:
@@ -52,9 +49,6 @@ def orders(tree: exp.Query, items: Sequence[exp.Expr], kinds: Sequence[Any]) -> 
 
     Args:
         items: its columns, and others by which it is ordered.
-
-    Raises:
-        QueryRefused: values of a type have no order, or it is ordered by what is no column.
     """
     texts = [item.sql() for item in items]
     found = []

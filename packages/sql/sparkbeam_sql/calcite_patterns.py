@@ -1,32 +1,19 @@
 """Patterns of ``LIKE`` and ``SIMILAR TO``."""
 
 import re
-from dataclasses import dataclass
 
 from sparkbeam_sql.calcite_dialect import QueryRefused
 
-
-@dataclass(frozen=True)
-class Pattern:
-    """A test of a text.
-
-    Attributes:
-        test: its expression in Python, with braces for the text and for further texts.
-    """
-
-    test: str
-    texts: tuple[str, ...]
+MATCHES = "matches({1}, {0})"
+"""Test of a text and a regular expression, in Python."""
 
 
-def like(pattern: str, escape: str = "") -> Pattern:
-    """Return the test of ``LIKE``.
+def like(pattern: str, escape: str = "") -> tuple[str, str]:
+    """Return the test of ``LIKE`` with braces for two texts, and the second one of these.
 
     Args:
         pattern: the pattern.
         escape: the character that makes a wildcard a plain one; empty for none.
-
-    Raises:
-        QueryRefused: the escape stands before no wildcard.
     """
     parts = list(_parts_of_like(pattern, escape))
     plain = "".join(text for text, is_wildcard in parts if not is_wildcard)
@@ -34,16 +21,16 @@ def like(pattern: str, escape: str = "") -> Pattern:
     ends = [at for at, _ in wildcards]
     if all(text == "%" for _, text in wildcards):
         if not ends:
-            return Pattern("({} == {})", (plain,))
+            return "({} == {})", plain
         if ends == [len(parts) - 1]:
-            return Pattern("{}.startswith({})", (plain,))
+            return "{}.startswith({})", plain
         if ends == [0]:
-            return Pattern("{}.endswith({})", (plain,))
+            return "{}.endswith({})", plain
         if ends == [0, len(parts) - 1]:
-            return Pattern("({1} in {0})", (plain,))
+            return "({1} in {0})", plain
     signs = {"%": ".*", "_": "."}
     found = "".join(signs[text] if is_wild else re.escape(text) for text, is_wild in parts)
-    return Pattern("matches({1}, {0})", (found,))
+    return MATCHES, found
 
 
 def _parts_of_like(pattern: str, escape: str) -> list[tuple[str, bool]]:
@@ -61,11 +48,6 @@ def _parts_of_like(pattern: str, escape: str) -> list[tuple[str, bool]]:
         else:
             parts.append((each, each in "%_"))
     return parts
-
-
-def similar(pattern: str, escape: str = "") -> Pattern:
-    """Return the test of ``SIMILAR TO``; raises like :func:`regex_of_similar`."""
-    return Pattern("matches({1}, {0})", (regex_of_similar(pattern, escape),))
 
 
 _SIGNS = "|*+?(){}"
@@ -87,9 +69,6 @@ def regex_of_similar(pattern: str, escape: str = "") -> str:
     Args:
         pattern: the pattern.
         escape: the character that makes a sign a plain character; empty for none.
-
-    Raises:
-        QueryRefused: it is not valid.
     """
     found, at = [], 0
     while at < len(pattern):

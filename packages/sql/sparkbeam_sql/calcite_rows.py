@@ -6,14 +6,11 @@ from functools import reduce
 from sqlglot import exp
 
 from sparkbeam_sql.calcite_dialect import Calcite, QueryRefused, Types, place, text_of
+from sparkbeam_sql.calcite_nodes import compared_values
 
 
 def spelled_out(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
-    """Replace comparisons of rows, and the name ``PI`` if no table has a column of this name.
-
-    Raises:
-        QueryRefused: rows are compared with other values, or in another way than by ``=``.
-    """
+    """Replace comparisons of rows, and the name ``PI`` if no table has a column of this name."""
     for found in list(tree.find_all(exp.In)):
         _list_values(found)
     node: exp.Expr
@@ -21,7 +18,7 @@ def spelled_out(tree: exp.Query, tables: Mapping[str, Types]) -> exp.Query:
         compared = _compared(node)
         if compared is not None:
             node.replace(compared)
-    for node in tree.find_all(*_COMPARISONS):
+    for node in tree.walk():
         _check_no_row(node)
     is_column = any(name.upper() == "PI" for types in tables.values() for name in types)
     for column in () if is_column else list(tree.find_all(exp.Column)):
@@ -38,21 +35,8 @@ def _list_values(node: exp.In) -> None:
         node.set("expressions", values)
 
 
-_COMPARISONS = (
-    *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.NullSafeNEQ),
-    *(exp.In, exp.Between, exp.Nullif, exp.Case, exp.Is),
-)
-
-
 def _check_no_row(node: exp.Expr) -> None:
-    operands = [*node.iter_expressions()]
-    if isinstance(node, exp.Case):
-        operands = (
-            [] if node.this is None else [node.this, *(each.this for each in node.args["ifs"])]
-        )
-    if isinstance(node, exp.In) and node.args.get("query") is not None:
-        operands = []
-    row = next((each for each in operands if _parts(each) is not None), None)
+    row = next((each for each in compared_values(node) if _parts(each) is not None), None)
     if row is not None:
         raise QueryRefused(
             f"this comparison of a row{place(row)}: {text_of(node)}",

@@ -15,6 +15,7 @@ from sparkbeam_sql.calcite_dialect import (
     TEXTS,
     TIMESTAMPS,
     Calcite,
+    QueryRefused,
     place,
     text_of,
 )
@@ -37,6 +38,9 @@ def check_rules(tree: exp.Query) -> None:
             _check_select(node)
         elif isinstance(node, exp.Interval):
             _check_interval(node)
+        elif isinstance(node, exp.Sub) and node.left.is_type(*_TYPES[2]):
+            if node.right.is_type(*_TYPES[2]):
+                raise QueryRefused(f"a difference of times{place(node)}", _DIFFERENCE)
         elif isinstance(node, exp.And | exp.Or):
             for part in (node.left, node.right):
                 _check_condition(part, node.key.upper())
@@ -93,8 +97,8 @@ def _check_parts(node: exp.SetOperation) -> None:
 
 _TYPES = (
     (*INTEGERS, *FLOATS, exp.DataType.Type.DECIMAL),
-    (*TEXTS, exp.DataType.Type.TEXT),
-    (*TIMESTAMPS, exp.DataType.Type.TIMESTAMPNTZ, exp.DataType.Type.DATE),
+    TEXTS,
+    (*TIMESTAMPS, exp.DataType.Type.DATE),
     (exp.DataType.Type.BOOLEAN,),
     (exp.DataType.Type.BINARY, exp.DataType.Type.VARBINARY),
     (exp.DataType.Type.ARRAY, exp.DataType.Type.LIST),
@@ -197,12 +201,14 @@ def _check_interval(node: exp.Interval) -> None:
             f"INTERVAL {text_of(plain)} {said} is not constant{place(node)}. Use, for example, "
             f"TIMESTAMPADD({said.split()[0]}, {text_of(plain)}, t)."
         )
-    is_text = isinstance(plain, exp.Literal)
-    if is_text and not re.fullmatch(rf"\s*[-+]?\s*{pattern}\s*", plain.name):
+    if not re.fullmatch(rf"\s*[-+]?\s*{pattern}\s*", plain.name):
         raise ConfigurationError(
             f"INTERVAL {shown(plain.name)} {said} is not valid{place(node)}. Use, for example, "
             f"INTERVAL '1' MINUTE, or INTERVAL '1:30' MINUTE TO SECOND."
         )
+
+
+_DIFFERENCE = "Use TIMESTAMPDIFF(SECOND, …, …)."
 
 
 def _check_condition(node: exp.Expr, clause: str) -> None:
@@ -228,6 +234,9 @@ def _check_select(select: exp.Select) -> None:
     for join in select.args.get("joins") or ():
         for node in _within(join.args.get("on")):
             _check_plain(node, "the condition of a JOIN")
+    for item in select.expressions:
+        if isinstance(item.unalias().unnest(), exp.Interval):
+            raise QueryRefused(f"a column of the type INTERVAL{place(item)}", _DIFFERENCE)
     parts = [*select.expressions, *([having] if having else [])]
     order = select.args.get("order")
     ordered = list(order.expressions) if order is not None else []
@@ -305,7 +314,8 @@ def _check_bounds(select: exp.Select, parts: list[exp.Expr]) -> None:
 
 def _gathers(node: exp.Expr) -> bool:
     """Return whether an expression is an aggregate, not a function of a window."""
-    if isinstance(node.parent, exp.Window | exp.IgnoreNulls | exp.RespectNulls):
+    outer = node.parent.parent if isinstance(node.parent, exp.Filter) else node.parent
+    if isinstance(outer, exp.Window | exp.IgnoreNulls | exp.RespectNulls):
         return False
     if isinstance(node, exp.Grouping | exp.GroupingId):
         return False

@@ -10,8 +10,10 @@ from sparkbeam_sql.calcite_comparisons import between, case, compared, contained
 from sparkbeam_sql.calcite_dialect import INTEGERS, Calcite, QueryRefused, place
 from sparkbeam_sql.calcite_functions import function_of, like_in_spark
 from sparkbeam_sql.calcite_text import SparkText, by_python
+from sparkbeam_sql.calcite_times import interval_number
 from sparkbeam_sql.calcite_types import (
     ROWS,
+    SPREADS,
     Kind,
     built,
     decimal,
@@ -21,11 +23,7 @@ from sparkbeam_sql.calcite_types import (
 
 
 def to_spark(tree: exp.Query) -> None:
-    """Replace expressions by Spark's, innermost first.
-
-    Raises:
-        QueryRefused: one has no counterpart, or depends on an unknown type.
-    """
+    """Replace expressions by Spark's, innermost first."""
     for found in list(tree.find_all(exp.Filter)):
         _condition_within(found)
     for clause in tree.find_all(exp.Where, exp.Having, exp.If, exp.Join):
@@ -54,10 +52,8 @@ def _interval(node: exp.Interval) -> exp.Expr:
     """Write quarters as months, as Spark has none."""
     if node.args["unit"].name.upper() not in ("QUARTER", "QUARTERS"):
         return node
-    months = str(3 * int(node.this.name)) if isinstance(node.this, exp.Literal) else ""
-    if isinstance(node.this, exp.Neg):
-        months = str(-3 * int(node.this.this.name))
-    return exp.Interval(this=exp.Literal.string(months), unit=exp.var("MONTH"))
+    months = 3 * int(interval_number(node) or 0)
+    return exp.Interval(this=exp.Literal.string(str(months)), unit=exp.var("MONTH"))
 
 
 _EXACT = (*INTEGERS, Kind.DECIMAL)
@@ -176,10 +172,7 @@ def _window(node: exp.Window | exp.Filter) -> exp.Expr:
     return _truncated(node)
 
 
-_SPREADS = (
-    *(exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop),
-    *(exp.CovarPop, exp.CovarSamp),
-)
+_SPREADS = (*SPREADS, exp.CovarPop, exp.CovarSamp)
 
 
 def _as(node: exp.Expr, kind: exp.DataType | None) -> exp.Expr:
@@ -271,10 +264,6 @@ def _function(node: exp.Anonymous) -> exp.Expr:
     return node
 
 
-def _any_value(node: exp.AnyValue) -> exp.Expr:
-    return SparkText.of("ANY_VALUE({0}, TRUE)", node.this)
-
-
 RENAMED: Mapping[str, str] = {"COLLECT": "COLLECT_LIST", "ROW": "STRUCT"}
 
 _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
@@ -294,7 +283,7 @@ _CHANGES: dict[type[exp.Expr], Callable[[Any], exp.Expr]] = {
     exp.Case: case,
     exp.Avg: _average,
     **dict.fromkeys(_SPREADS, _spread),
-    exp.AnyValue: _any_value,
+    exp.AnyValue: lambda node: SparkText.of("ANY_VALUE({0}, TRUE)", node.this),
     exp.Window: _window,
     exp.Filter: _window,
     exp.Bracket: _element,

@@ -5,7 +5,6 @@ become functions in Python, which the planner compiles to columns.
 """
 
 import itertools
-import keyword
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,11 +28,12 @@ from sparkbeam_sql.calcite_calls import (
 )
 from sparkbeam_sql.calcite_checks import IN_STEPS
 from sparkbeam_sql.calcite_dialect import QueryRefused, deeply, place, text_of
-from sparkbeam_sql.calcite_expressions import Expressions, Scope, field_of
+from sparkbeam_sql.calcite_expressions import Expressions, Scope, attribute, field_of
 from sparkbeam_sql.calcite_order import first_rows, further_keys, orders
 from sparkbeam_sql.calcite_subqueries import SUBQUERY, conjuncts, with_joins
+from sparkbeam_sql.calcite_times import interval_number
 from sparkbeam_sql.calcite_timestamps import is_plain
-from sparkbeam_sql.calcite_types import ROWS
+from sparkbeam_sql.calcite_types import ROWS, SPREADS
 from sparkbeam_sql.calcite_values import (
     REAL,
     Value,
@@ -74,9 +74,6 @@ def steps_of(
 
     Args:
         tables: the type of each column of the tables, and whether it may be None.
-
-    Raises:
-        QueryRefused: a clause of it cannot run in windows or in streaming.
     """
     if query.only_spark is not None:
         raise query.only_spark
@@ -109,8 +106,6 @@ class _Lowering:
 
     def _query(self, tree: exp.Query) -> Project:
         with_ = tree.args.get("with_") or exp.With()
-        if with_.recursive:
-            raise QueryRefused("WITH RECURSIVE in windows")
         for cte in with_.expressions:
             names = [each.name for each in cte.args["alias"].columns] or cte.this.named_selects
             named = self._columns_of(self.query(cte.this), names)
@@ -174,7 +169,7 @@ class _Lowering:
         if tree.name in self._named:
             return self._named[tree.name]
         columns = {
-            name: Value(attribute(name), kind, nullable)
+            name: Value(attribute("row", name), kind, nullable)
             for name, (kind, nullable) in self._tables[tree.name].items()
         }
         return Scan(tree.name), columns
@@ -340,7 +335,7 @@ class _Lowering:
         self, step: Step, scope: Scope, unnest: exp.Unnest, *, outer: bool = False
     ) -> tuple[Step, Scope]:
         alias = unnest.args.get("alias")
-        if len(unnest.expressions) != 1 or alias is None or unnest.args.get("offset"):
+        if len(unnest.expressions) != 1 or alias is None:
             raise QueryRefused(f"UNNEST of anything but one array in FROM{IN_STEPS}")
         whole, columns = _positioned(step, scope)
         array = self._expressions(columns).value(unnest.expressions[0])
@@ -395,10 +390,6 @@ class _Lowering:
         having: exp.Having | None,
     ) -> Project:
         parts = [*items, *([having.this] if having is not None else [])]
-        if group is not None and any(
-            group.args.get(n) for n in ("rollup", "cube", "grouping_sets")
-        ):
-            raise QueryRefused("GROUPING SETS in windows or in streaming")
         expressions = self._expressions(scope)
         keys, windows = [], None
         for key in group.expressions if group is not None else ():
@@ -617,13 +608,6 @@ def of_micros(value: Value, source: str) -> Value:
     return strict(Timestamp, "Timestamp(micros={})", found) if value.kind is Timestamp else found
 
 
-def attribute(name: str) -> str:
-    """Return the text of a field of a row."""
-    # Python itself would read other characters in their normal form.
-    is_plain = name.isascii() and name.isidentifier() and not keyword.iskeyword(name)
-    return f"row.{name}" if is_plain else f"getattr(row, {name!r})"
-
-
 def _check_row(
     node: exp.Expr, step: Step, keys: Sequence[exp.Expr], expressions: Expressions
 ) -> None:
@@ -632,9 +616,6 @@ def _check_row(
     Args:
         keys: expressions of these that are equal to others; one that is null without rows joins
             nothing, as no row does.
-
-    Raises:
-        QueryRefused: there may be a match for the row that a window does not have.
     """
     if lacks_row(step) and not any(
         all(isinstance(part, _NULL_OF_NULL) for part in key.walk())
@@ -654,10 +635,7 @@ _NULL_OF_NULL = (
 )
 """Expressions that are null if a part of them is."""
 
-_NULL_WITHOUT_ROWS = (
-    *(exp.Sum, exp.Avg, exp.Min, exp.Max, exp.AnyValue),
-    *(exp.Variance, exp.VariancePop, exp.Stddev, exp.StddevSamp, exp.StddevPop),
-)
+_NULL_WITHOUT_ROWS = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.AnyValue, *SPREADS)
 
 
 def _equal_sides(
@@ -693,9 +671,8 @@ def _windows(function: str, parts: list[exp.Expr], expressions: "Expressions") -
 def _micros(interval: exp.Expr) -> int:
     unit = interval.args.get("unit")
     name = "" if unit is None else unit.name.upper().removesuffix("S")
-    micros = 0
-    if isinstance(interval, exp.Interval) and name in MICROS:
-        micros = int(Decimal(interval.this.name) * MICROS[name])
+    number = interval_number(interval) if isinstance(interval, exp.Interval) else None
+    micros = int(number * MICROS[name]) if number is not None and name in MICROS else 0
     if micros < 1:
         raise QueryRefused(f"the interval {text_of(interval)} of a window{place(interval)}")
     return micros

@@ -22,9 +22,6 @@ def with_joins(select: exp.Select) -> exp.Select:
 
     ``x IN (SELECT …)`` and ``EXISTS (SELECT …)`` are to be parts of WHERE between ANDs. A subquery
     may be correlated by equalities.
-
-    Raises:
-        QueryRefused: a subquery has no such join.
     """
     clauses = (select.args.get(name) for name in ("where", "having"))
     parts = [*select.expressions, *filter(None, clauses)]
@@ -130,8 +127,7 @@ class _Joining:
         else:
             inside = [exp.column(inner.named_selects[at], table="inner") for _, at in values]
             inside, keys = inside or [_ZERO], keys or [_ZERO]
-            alias = exp.TableAlias(this=exp.to_identifier("inner"))
-            derived = exp.select().from_(exp.Subquery(this=inner, alias=alias))
+            derived = _over(inner)
         name = self._join(derived, inside, keys, distinct=True, is_left=is_negated)
         return (
             exp.Is(this=exp.column("k0", table=name), expression=exp.Null()) if is_negated else None
@@ -139,9 +135,8 @@ class _Joining:
 
     def _not_in(self, value: exp.Expr, query: exp.Query) -> exp.Expr | None:
         """Keep rows that are not in a query: none if there is null in it, or the value is null."""
-        alias = exp.TableAlias(this=exp.to_identifier("inner"))
         column = exp.column(query.named_selects[0], table="inner")
-        counts = exp.select().from_(exp.Subquery(this=query.copy(), alias=alias))
+        counts = _over(query.copy())
         absent = self._exists(query, [(value, 0)], value, is_negated=True)
         everything = exp.Count(this=exp.Star(), big_int=True)
         name = self._join(
@@ -187,8 +182,7 @@ class _Joining:
         if limit is None or limit.sql().strip() != "LIMIT 1" or pairs:
             raise _refused("a subquery as a value that may have several rows", node)
         item = exp.column(inner.named_selects[0], table="inner")
-        alias = exp.TableAlias(this=exp.to_identifier("inner"))
-        derived = exp.select().from_(exp.Subquery(this=inner, alias=alias))
+        derived = _over(inner)
         name = self._join(derived, [_ZERO, item], [_ZERO], distinct=False, is_left=True)
         return exp.column("k1", table=name)
 
@@ -305,6 +299,12 @@ class _Joining:
         for condition in kept:
             query.where(condition, copy=False)
         return query, pairs
+
+
+def _over(query: exp.Query) -> exp.Select:
+    """Return a query of the rows of another one, which has the name ``inner`` in it."""
+    alias = exp.TableAlias(this=exp.to_identifier("inner"))
+    return exp.select().from_(exp.Subquery(this=query, alias=alias))
 
 
 def _of(node: exp.Expr) -> set[str]:

@@ -1,7 +1,9 @@
 """Times of SQL: their parts, their units, and what is between them, in Python and in Spark."""
 
+import re
 from collections.abc import Callable
 from datetime import date
+from decimal import Decimal
 from typing import Any
 
 from apache_beam.utils.timestamp import Timestamp
@@ -48,11 +50,7 @@ def _unit(node: exp.Expr, found: str, *kinds: Any) -> str:
 
 
 def rounded_time(node: exp.Expr, name: str, found: Value, unit: str) -> Value:
-    """Return the value of a time that is rounded to a unit.
-
-    Raises:
-        QueryRefused: it is no time, or has no such unit.
-    """
+    """Return the value of a time that is rounded to a unit."""
     if found.kind not in (date, Timestamp):
         raise unknown(node)
     unit = _unit(node, unit, found.kind)
@@ -93,11 +91,7 @@ _PARTS = {
 
 
 def part_of(node: exp.Expr, unit: str, time: Value) -> Value:
-    """Return the value of a part of a time.
-
-    Raises:
-        QueryRefused: it is no time, or has no such unit.
-    """
+    """Return the value of a part of a time."""
     is_of_day = unit not in (*_SECONDS, "MILLISECOND", "MICROSECOND")
     if time.kind is date and is_of_day:
         time = strict(Timestamp, "time_of_day({})", time)
@@ -107,11 +101,7 @@ def part_of(node: exp.Expr, unit: str, time: Value) -> Value:
 
 
 def part_in_spark(node: exp.Expr, unit: str, time: exp.Expr) -> exp.Expr:
-    """Return a part of a time in Spark.
-
-    Raises:
-        QueryRefused: it has no such unit.
-    """
+    """Return a part of a time in Spark."""
     if unit not in _PARTS:
         raise QueryRefused(f"the unit {unit} in {node.sql(Calcite)[:60]}")
     found = _PARTS[unit] or f"EXTRACT({unit} FROM {{0}})"
@@ -120,16 +110,12 @@ def part_in_spark(node: exp.Expr, unit: str, time: exp.Expr) -> exp.Expr:
 
 def added(node: exp.Anonymous, value: _Values) -> Value:
     """Return the value of ``TIMESTAMPADD``."""
-    unit, count, time = _unit_and_two(node)
-    return moved_by(node, value(time), value(count), _unit(node, unit))
+    unit, count, time = node.expressions
+    return moved_by(node, value(time), value(count), _unit(node, unit.name))
 
 
 def moved_by(node: exp.Expr, time: Value, count: Value, unit: str) -> Value:
-    """Return the value of a time that is moved by some units.
-
-    Raises:
-        QueryRefused: it is no time, or the count is no whole number.
-    """
+    """Return the value of a time that is moved by some units."""
     if time.kind not in (date, Timestamp) or not (is_integer(count.kind) or count.kind is Any):
         raise unknown(node)
     count = computable(count)
@@ -144,24 +130,29 @@ def moved_by(node: exp.Expr, time: Value, count: Value, unit: str) -> Value:
 
 
 def moved(node: exp.Add | exp.Sub, value: _Values) -> Value:
-    """Return the value of a time and an interval of one unit.
-
-    Raises:
-        QueryRefused: it is something else.
-    """
+    """Return the value of a time and an interval of one unit."""
     interval = node.right
-    unit, number = interval.args.get("unit"), interval.name
-    if not isinstance(unit, exp.Var) or not number.lstrip("-").isdigit():
+    unit, number = interval.args.get("unit"), interval_number(interval)
+    if not isinstance(unit, exp.Var) or number is None or number % 1:
         raise unknown(node)
     sign = -1 if isinstance(node, exp.Sub) else 1
     count = Value(str(sign * int(number)), int)
     return moved_by(node, value(node.left), count, _unit(node, unit.name))
 
 
+def interval_number(interval: exp.Expr) -> Decimal | None:
+    """Return the number of units of an interval; None if it has no constant number."""
+    sign, number = (
+        (-1, interval.this.this) if isinstance(interval.this, exp.Neg) else (1, interval.this)
+    )
+    text = number.name.replace(" ", "") if isinstance(number, exp.Literal) else ""
+    return sign * Decimal(text) if re.fullmatch(r"[-+]?\d+(\.\d+)?", text) else None
+
+
 def added_in_spark(node: exp.Anonymous) -> exp.Expr:
     """Add to a day too; Spark takes it as a time in the time zone of the session."""
-    given, count, time = _unit_and_two(node)
-    unit = _unit(node, given)
+    given, count, time = node.expressions
+    unit = _unit(node, given.name)
     if not count.is_type(*INTEGERS, Kind.NULL, Kind.UNKNOWN):
         raise QueryRefused(
             f"TIMESTAMPADD of {written(count)} units, which is no whole number{place(node)}",
@@ -175,14 +166,14 @@ def added_in_spark(node: exp.Anonymous) -> exp.Expr:
 
 def between(node: exp.Anonymous, value: _Values) -> Value:
     """Return the value of ``TIMESTAMPDIFF``."""
-    unit, start, end = _unit_and_two(node)
+    given, start, end = node.expressions
     times = []
     for found in (value(start), value(end)):
         if found.kind not in (date, Timestamp):
             raise unknown(node)
         is_day = found.kind is date
         times.append(strict(Timestamp, "time_of_day({})", found) if is_day else found)
-    unit = _unit(node, unit)
+    unit = _unit(node, given.name)
     if unit in LONG_UNITS:
         return strict(int, f"quotient(months_between({{}}, {{}}), {LONG_UNITS[unit]})", *times)
     return strict(int, f"quotient({{1}}.micros - {{0}}.micros, {MICROS[unit]})", *times)
@@ -190,8 +181,8 @@ def between(node: exp.Anonymous, value: _Values) -> Value:
 
 def between_in_spark(node: exp.Anonymous) -> exp.Expr:
     """Count whole units; that Spark's TIMESTAMPDIFF depends on the session's time zone."""
-    given, start, end = _unit_and_two(node)
-    unit = _unit(node, given)
+    given, start, end = node.expressions
+    unit = _unit(node, given.name)
     start, end = (exp.cast(each.copy(), "TIMESTAMPNTZ") for each in (start, end))
     if unit in LONG_UNITS:
         forth, back = _months("{0}", "{1}"), _months("{1}", "{0}")
@@ -208,15 +199,8 @@ def _months(start: str, end: str) -> str:
     return f"IF(TIMESTAMPADD(MONTH, {count}, {start}) > {end}, {count} - 1, {count})"
 
 
-def _unit_and_two(node: exp.Anonymous) -> tuple[str, exp.Expr, exp.Expr]:
-    if len(node.expressions) != 3:
-        raise QueryRefused(f"{node.name.upper()} with {len(node.expressions)} arguments")
-    unit, first, second = node.expressions
-    return unit.name, first, second
-
-
 def added_type(node: exp.Anonymous) -> Type | None:
     """Return the type of ``TIMESTAMPADD``: a day is one unless hours are added to it."""
-    unit, _, time = _unit_and_two(node)
-    is_moment = time.is_type(Kind.DATE) and unit.upper() not in _FIRST_DAYS
+    unit, _, time = node.expressions
+    is_moment = time.is_type(Kind.DATE) and unit.name.upper() not in _FIRST_DAYS
     return built("TIMESTAMP") if is_moment else time.type

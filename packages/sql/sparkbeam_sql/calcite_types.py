@@ -35,8 +35,7 @@ _MOST = 38
 _WHOLE = {Kind.TINYINT: 3, Kind.SMALLINT: 5, Kind.INT: 10, Kind.BIGINT: 20}
 """Digits of whole numbers, the narrowest type first."""
 
-ALL_TIMESTAMPS = (*TIMESTAMPS, Kind.TIMESTAMPNTZ)
-ALL_TEXTS = (*TEXTS, Kind.TEXT)
+SPREADS = (exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop)
 BYTES = (Kind.BINARY, Kind.VARBINARY)
 
 
@@ -74,11 +73,7 @@ def is_number(kind: Type) -> bool:
 
 
 def require_known(*nodes: exp.Expr) -> None:
-    """Check that the types of expressions are known, where they decide about a result.
-
-    Raises:
-        QueryRefused: one is not; it names the expression.
-    """
+    """Check that the types of expressions are known, where they decide about a result."""
     for node in nodes:
         if not is_known(node.type) and not isinstance(node.unnest(), exp.Null):
             text = written(node)
@@ -119,10 +114,10 @@ def _wider(left: Type | None, right: Type | None) -> Type | None:
         (one, scale), (other, behind) = digits(left), digits(right)
         most = max(scale, behind)
         return decimal(max(one - scale, other - behind) + most, most)
-    for group in (ALL_TEXTS, BYTES, ALL_TIMESTAMPS):
+    for group in (TEXTS, BYTES, TIMESTAMPS):
         if left.is_type(*group) and right.is_type(*group):
             return left
-    if {left.this, right.this} - {*ALL_TIMESTAMPS} == {Kind.DATE}:
+    if {left.this, right.this} - {*TIMESTAMPS} == {Kind.DATE}:
         return built("TIMESTAMP")
     return left if left.this is right.this else None
 
@@ -132,7 +127,7 @@ def _arithmetic(node: exp.Binary) -> Type | None:
     if left is None or right is None or not (is_known(left) and is_known(right)):
         return None
     for time, other in ((left, node.right), (right, node.left)):
-        if time.is_type(Kind.DATE, *ALL_TIMESTAMPS):
+        if time.is_type(Kind.DATE, *TIMESTAMPS):
             return _moved(time, other)
     kind = common((left, right))
     if kind is None or not kind.is_type(Kind.DECIMAL):
@@ -245,16 +240,11 @@ def aggregated(node: exp.AggFunc) -> Type | None:
     return found if is_known(found) else None
 
 
-def _first(node: exp.Expr) -> Type | None:
-    return node.this.type
-
-
 RULES: Mapping[type[exp.Expr], Rule] = {
     **dict.fromkeys((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod), _arithmetic),
     exp.Literal: _literal,
     exp.HexString: lambda node: built("BINARY"),
     exp.Cast: _cast,
-    exp.TryCast: _cast,
     exp.Bracket: _element,
     exp.Unnest: _unnested,
     exp.Array: _array,
@@ -266,18 +256,11 @@ RULES: Mapping[type[exp.Expr], Rule] = {
         each.type for each in (node.args["true"], node.args.get("false")) if each
     ),
     exp.Coalesce: lambda node: common(each.type for each in (node.this, *node.expressions)),
-    exp.Nullif: _first,
-    exp.Neg: _first,
+    exp.Neg: lambda node: node.this.type,
     exp.Count: lambda node: built("BIGINT"),
     exp.Sum: _sum,
     exp.Avg: _average,
-    **dict.fromkeys(
-        (
-            *(exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop),
-            *(exp.CovarPop, exp.CovarSamp),
-        ),
-        _spread,
-    ),
+    **dict.fromkeys((*SPREADS, exp.CovarPop, exp.CovarSamp), _spread),
     **dict.fromkeys((exp.Min, exp.Max, exp.AnyValue), aggregated),
 }
 

@@ -189,11 +189,7 @@ def converted(value: Value, kind: Any) -> Value:
 
 
 def common_kind(node: exp.Expr, *values: Value) -> Any:
-    """Return the type of values of which each may be the result of an expression.
-
-    Raises:
-        QueryRefused: there is none.
-    """
+    """Return the type of values of which each may be the result of an expression."""
     kinds = [value.kind for value in values if value.kind is not Any]
     found = kinds[0] if kinds else Any
     for kind in kinds[1:]:

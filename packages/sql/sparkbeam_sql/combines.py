@@ -12,7 +12,6 @@ import numpy as np
 from apache_beam import coders
 
 from sparkbeam_sql.functions import decimal_total
-from sparkbeam_sql.keys import ordered
 
 
 class Best(beam.CombineFn):
@@ -177,21 +176,6 @@ SPREADS: dict[str, Spread] = {
     for whole in ("pop", "samp")
 }
 """Variances and standard deviations, by name."""
-
-
-def least(values: Iterable[Any]) -> Any:
-    """Return the least of nested values."""
-    return min(values, key=ordered)
-
-
-def greatest(values: Iterable[Any]) -> Any:
-    """Return the greatest of nested values."""
-    return max(values, key=ordered)
-
-
-def first_present(values: Iterable[Any]) -> Any:
-    """Return one of some values that are not None."""
-    return next(iter(values))
 
 
 @dataclass(frozen=True)

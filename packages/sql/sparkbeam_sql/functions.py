@@ -6,6 +6,7 @@ import hashlib
 import math
 import re
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import (
     ROUND_CEILING,
@@ -216,29 +217,28 @@ def single(number: float) -> float:
         return float(np.float32(number))
 
 
-def whole_of_text(text: str) -> int:
-    """Return the integer that a text is.
+def number_of(kind: Callable[[str], Any], text: str) -> Any:
+    """Return the ``int``, ``float`` or ``Decimal`` that a text is.
 
     Raises:
         ValueError: it is none in SQL.
     """
-    return int(_of_number(text, "whole number"))
+    # Python alone takes other digits, and underscores, for parts of a number.
+    if text.isascii() and "_" not in text:
+        with suppress(ValueError, DecimalException):
+            return kind(text)
+    raise ValueError(f"A string in SQL is not a {'whole number' if kind is int else 'number'}.")
 
 
-def real_of_text(text: str) -> float:
-    """Return the number that a text is.
+def whole_of_real(number: float) -> int:
+    """Return the integer part of a number.
 
     Raises:
-        ValueError: it is none in SQL.
+        OverflowError: it is infinite, or not a number.
     """
-    return float(_of_number(text, "number"))
-
-
-def _of_number(text: str, what: str) -> str:
-    """Return a text that has nothing that Python alone takes for a part of a number."""
-    if not text.isascii() or "_" in text:
-        raise ValueError(f"A string in SQL is not a {what}.")
-    return text
+    if not abs(number) < math.inf:
+        raise OverflowError("A number in SQL is NaN or infinite, which no integer is.")
+    return int(number)
 
 
 _DECIMALS = Context(prec=38, rounding=ROUND_HALF_UP)
@@ -308,13 +308,11 @@ def decimal_of(value: Any, precision: int, scale: int) -> Decimal | None:
     if isinstance(value, float | np.floating):
         if not math.isfinite(value):
             return None
-        value = repr(float(value))
-    elif isinstance(value, str) and (not value.isascii() or "_" in value):
-        raise ValueError("A string in SQL is not a number.")
-    try:
+        exact = Decimal(repr(float(value)))
+    elif isinstance(value, str):
+        exact = number_of(Decimal, value)
+    else:
         exact = Decimal(_plain(value))
-    except DecimalException:
-        raise ValueError("A string in SQL is not a number.") from None
     if not exact.is_finite():
         raise ValueError("A string in SQL is not a number.")
     with localcontext() as context:
@@ -450,18 +448,6 @@ def root(number: float) -> float:
     return math.sqrt(number) if number >= 0 else math.nan
 
 
-def power(base: float, exponent: float) -> float:
-    """Return a power; one that is too large is infinite."""
-    with np.errstate(all="ignore"):
-        return float(np.power(np.float64(base), np.float64(exponent)))
-
-
-def exponential(number: float) -> float:
-    """Return a power of Euler's number; one that is too large is infinite."""
-    with np.errstate(all="ignore"):
-        return float(np.exp(np.float64(number)))
-
-
 # Times.
 
 MICROS = {
@@ -487,10 +473,10 @@ def day_of_text(text: str) -> date:
         ValueError: it begins with none.
     """
     found = _DAY.fullmatch(text.strip())
-    if found is None:
-        raise ValueError("A string in SQL is not a date.")
-    year, month, day = (int(part or 1) for part in found.groups())
-    return date(year, month, day)
+    with suppress(ValueError):
+        if found is not None:
+            return date(*(int(part or 1) for part in found.groups()))
+    raise ValueError("A string in SQL is not a date.")
 
 
 def micros_of_text(text: str) -> int:
@@ -505,13 +491,22 @@ def micros_of_text(text: str) -> int:
     hour, minute, second = (int(part or 0) for part in found.groups()[:3])
     micros = int(((found[4] or "") + "000000")[:6])
     day = datetime.combine(day_of_text(text), datetime.min.time(), UTC)
+    if hour > 23 or minute > 59 or second > 59:
+        raise ValueError("A string in SQL is not a timestamp.")
     moment = day.replace(hour=hour, minute=minute, second=second, microsecond=micros)
     return (moment - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
 
 
+def _moment(time: Timestamp) -> datetime:
+    try:
+        return time.to_utc_datetime(has_tz=True)
+    except (OverflowError, ValueError):
+        raise OverflowError("A timestamp in SQL is not within the years 1 to 9999.") from None
+
+
 def day_of_time(time: Timestamp) -> date:
     """Return the day of a time in UTC."""
-    return time.to_utc_datetime().date()
+    return _moment(time).date()
 
 
 def time_of_day(day: date) -> Timestamp:
@@ -521,7 +516,7 @@ def time_of_day(day: date) -> Timestamp:
 
 def text_of_time(time: Timestamp) -> str:
     """Return the text of a time in UTC, without zeros at the end of its seconds."""
-    text = time.to_utc_datetime().isoformat(" ")
+    text = _moment(time).replace(tzinfo=None).isoformat(" ")
     return text.rstrip("0") if "." in text else text
 
 
@@ -531,7 +526,7 @@ def floor_time(time: Timestamp, unit: str) -> Timestamp:
         # The first day of 1970 was a Thursday.
         shift = 4 * MICROS["DAY"] if unit == "WEEK" else 0
         return Timestamp(micros=time.micros - (time.micros + shift) % MICROS[unit])
-    day = time.to_utc_datetime(has_tz=True).replace(hour=0, minute=0, second=0, microsecond=0)
+    day = _moment(time).replace(hour=0, minute=0, second=0, microsecond=0)
     month, year = 1, day.year
     if unit in ("MONTH", "QUARTER"):
         month = day.month - (day.month - 1) % LONG_UNITS[unit]
@@ -554,8 +549,10 @@ def ceiling_time(time: Timestamp, unit: str) -> Timestamp:
 
 def months_later(time: Timestamp, months: int) -> Timestamp:
     """Return the same time of a later month; its last day if it has fewer days."""
-    moment = time.to_utc_datetime(has_tz=True)
+    moment = _moment(time)
     year, month = divmod(moment.year * 12 + moment.month - 1 + months, 12)
+    if not 1 <= year <= 9999:
+        raise OverflowError("A timestamp in SQL is not within the years 1 to 9999.")
     last = calendar.monthrange(year, month + 1)[1]
     later = moment.replace(year=year, month=month + 1, day=min(moment.day, last))
     return Timestamp.from_utc_datetime(later)
@@ -565,7 +562,7 @@ def months_between(start: Timestamp, end: Timestamp) -> int:
     """Return the number of whole months to another time; the last day of a month ends one."""
     if end < start:
         return -months_between(end, start)
-    one, other = (each.to_utc_datetime(has_tz=True) for each in (start, end))
+    one, other = map(_moment, (start, end))
     months = (other.year - one.year) * 12 + other.month - one.month
     return months - 1 if months_later(start, months) > end else months
 
@@ -579,8 +576,7 @@ def part_of_time(unit: str, time: Timestamp) -> int:
             86400 * 10**6 if unit == "HOUR" else 3600 * 10**6 if unit == "MINUTE" else 60 * 10**6
         )
         return int(time.micros % inner // MICROS[unit])
-    moment = time.to_utc_datetime(has_tz=True)
-    return _PARTS[unit](moment)
+    return _PARTS[unit](_moment(time))
 
 
 _PARTS: dict[str, Callable[[datetime], int]] = {

@@ -1,7 +1,9 @@
 """Steps of queries as Beam's transforms: they keep windows, triggers and lateness."""
 
+import functools
 import inspect
 import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
@@ -41,9 +43,6 @@ from sparkbeam_sql.combines import (
     First,
     Present,
     SumDistinct,
-    first_present,
-    greatest,
-    least,
 )
 from sparkbeam_sql.keys import hashable, normal, ordered
 from sparkbeam_sql.rows import is_whole
@@ -87,10 +86,6 @@ class Lowered:
         self._labels = 0
         self._made: dict[Step, PCollection[Any]] = {}
 
-    def result(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
-        """Return the rows of a query."""
-        return self._project(step, names)
-
     def failed(self) -> PCollection[Any]:
         """Return the rows that failed, as Beam's ``with_exception_handling`` has them."""
         if not self._failed:
@@ -126,7 +121,7 @@ class Lowered:
             case Constants():
                 return self._constants(step)
             case Project():
-                return self._project(step, tuple(f"c{at}" for at in range(len(step.values))))
+                return self.result(step, tuple(f"c{at}" for at in range(len(step.values))))
             case Aggregate():
                 return self._aggregate(step)
             case Assigned():
@@ -147,7 +142,8 @@ class Lowered:
         once = self._pipeline | self._label("Once") >> beam.Create([0])
         return once | self._label("Values") >> beam.FlatMap(made).with_output_types(kind)
 
-    def _project(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
+    def result(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
+        """Return the rows of a query, whose columns have these names."""
         rows = self._rows(step.step)
         if step.condition is not None:
             holds = beam.Filter(self._function(step.condition))
@@ -379,9 +375,9 @@ _COMBINES: Mapping[str, beam.CombineFn] = {
     **SPREADS,
     "distinct": CountDistinct(),
     "distinct_sum": SumDistinct(),
-    "any": Best(first_present),
-    "least": Best(least),
-    "greatest": Best(greatest),
+    "any": Best(operator.itemgetter(0)),
+    "least": Best(functools.partial(min, key=ordered)),
+    "greatest": Best(functools.partial(max, key=ordered)),
 }
 _AGGREGATES = {"sum": sum, "decimals": sql_functions.decimal_total, "min": min, "max": max}
 

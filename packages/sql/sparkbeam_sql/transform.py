@@ -10,7 +10,7 @@ A query runs in one of three ways:
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any
 
@@ -158,7 +158,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         lower = self._steps if is_windowed else self._row_by_row
         steps = lower(query, read)
         if steps is not None:
-            return self._applied_to(pipeline, read, steps, query.columns)
+            return self._lowered(pipeline, read).result(steps, query.columns)
         # Of its own tables Spark finds out itself which columns it needs.
         read = {
             name: each if _is_of_spark(each) else each.narrowed(query.reads)
@@ -170,7 +170,7 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
         except SparkNotStartedError as error:
             # The steps of windows have the types; not all that Spark runs has steps.
             try:
-                return self._applied_to(pipeline, read, self._steps(query, read), query.columns)
+                return self._lowered(pipeline, read).result(self._steps(query, read), query.columns)
             except Exception:
                 raise error from None
         schema = StructType()
@@ -243,11 +243,6 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             return None
         return steps if isinstance(steps.step, Scan) else None
 
-    def _applied_to(
-        self, pipeline: Pipeline, read: Mapping[str, SqlRows], steps: Any, names: tuple[str, ...]
-    ) -> PCollection[Any]:
-        return self._lowered(pipeline, read).result(steps, names)
-
     def _lowered(self, pipeline: Pipeline, read: Mapping[str, SqlRows]) -> "Lowered":
         from sparkbeam_sql.lowered import Lowered
 
@@ -305,7 +300,8 @@ def _tables(inputs: Any) -> tuple[Pipeline, dict[str, PCollection[Any]]]:
         return inputs.pipeline, {}
     if isinstance(inputs, PCollection):
         return inputs.pipeline, {"PCOLLECTION": inputs}
-    tables = dict(_named(inputs))
+    named = inputs.items() if isinstance(inputs, Mapping) else enumerate(inputs)
+    tables = {str(name): each for name, each in named}
     for name, each in tables.items():
         if not isinstance(each, PCollection):
             raise ConfigurationError(f"Input {shown(name)} of SqlTransform is not a PCollection.")
@@ -313,10 +309,3 @@ def _tables(inputs: Any) -> tuple[Pipeline, dict[str, PCollection[Any]]]:
     if len(tables) == 1:
         tables["PCOLLECTION"] = next(iter(tables.values()))
     return pipeline, tables
-
-
-def _named(inputs: Any) -> Iterator[tuple[str, Any]]:
-    if isinstance(inputs, Mapping):
-        yield from ((str(name), each) for name, each in inputs.items())
-    else:
-        yield from ((str(at), each) for at, each in enumerate(inputs))

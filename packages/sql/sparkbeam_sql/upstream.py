@@ -3,6 +3,11 @@
 from typing import Any
 
 
+def current_token(parser: Any) -> Any:
+    """Return the token at the parser's place."""
+    return parser._curr
+
+
 def parsed_operand(parser: Any) -> Any:
     """Parse an operand of a comparison at the parser's place; None if there is none."""
     return parser._parse_bitwise()

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sparkbeam.connectors.query_frames import queried, timed
+from sparkbeam.errors import ConfigurationError
 
 pytest.importorskip("sqlglot")
 
@@ -16,6 +17,7 @@ from sqlglot import exp
 from sparkbeam_sql.calcite import parse
 from sparkbeam_sql.calcite_checks import check_nodes
 from sparkbeam_sql.calcite_dialect import QueryRefused
+from sparkbeam_sql.calcite_functions import FUNCTIONS
 from sparkbeam_sql.calcite_nodes import NODES
 from sparkbeam_sql.user_functions import builtins
 
@@ -68,6 +70,8 @@ def run(rows: Any, query: str) -> list[tuple[Any, ...]]:
             "LATERAL (SELECT l.x / 3) m(y)",
             [(3, 2), (-3, -2)],
         ),
+        ("SELECT AVG(id) FILTER (WHERE id > 0) OVER () FROM PCOLLECTION", [(7,), (7,)]),
+        ("SELECT id FROM PCOLLECTION WHERE LOCALTIMESTAMP > ts GROUP BY (id)", [(7,)]),
         ("SELECT LISTAGG(s, ',') FROM PCOLLECTION", [("abc",)]),
         ("SELECT BIT_AND(id), EVERY(id > 0), SOME(id > 0) FROM PCOLLECTION", [(1, False, True)]),
         ("SELECT id FROM (TABLE PCOLLECTION) WHERE id > 0", [(7,)]),
@@ -381,6 +385,18 @@ def test_an_attribute_that_is_not_in_the_table_is_refused(kind: type[exp.Expr]) 
         elif not is_known:
             with pytest.raises(QueryRefused):
                 check_nodes(node)
+
+
+_OPERATORS = ("||", "ESCAPE", "EXTRACT", "SIMILAR", "TO", "IS", "NOT", "DISTINCT", "FROM")
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if isinstance(name, str)])
+def test_another_number_of_arguments_is_an_error(name: str) -> None:
+    least, most = FUNCTIONS[name].counts
+    for count in range(6 if name not in _OPERATORS else 0):
+        if not least <= count <= most:
+            with pytest.raises(ConfigurationError, match=rf"{name} at .* got {count} |not valid"):
+                parse(f"SELECT {name}({', '.join(['s'] * count)}) FROM PCOLLECTION", TABLES)
 
 
 def test_a_function_that_is_not_in_the_table_is_refused() -> None:
