@@ -65,6 +65,29 @@ PROGRAMS = {
     """,
     "two": "build(beam.Pipeline()).run(); build(beam.Pipeline('DataflowRunner')).run()",
     "of_results": "build(beam.Pipeline()).run().metrics().query()['counters'][0]",
+    "wrong_second": """
+        with beam.Pipeline() as first:
+            build(first)
+        with beam.Pipeline() as second:
+            build(second) | beam.Map(nobody)
+    """,
+    "wrong_use_of_second": """
+        build(beam.Pipeline()).run()
+        with beam.Pipeline() as second:
+            second.create(1)
+    """,
+    "unpicklable_second": """
+        build(beam.Pipeline()).run()
+        build(beam.Pipeline()).run()
+        each = (x for x in [])
+        with beam.Pipeline() as second:
+            second | beam.Create([1]) | beam.Map(lambda _: next(each))
+    """,
+    "second_of_results": """
+        build(beam.Pipeline()).run()
+        with beam.Pipeline() as second:
+            second | beam.Create(open("/nothing/here"))
+    """,
     "not_run": "build(beam.Pipeline())",
     "exits": "build(beam.Pipeline()).run(); sys.exit(3)",
     "ends": "build(beam.Pipeline()).run(); os._exit(4)",

@@ -11,14 +11,15 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sparkbeam.cli import main_program
+from sparkbeam.cli.made_pipelines import watched
 from sparkbeam.cli.replaced_runners import on_our_runner
 from sparkbeam.errors import SparkBeamError
 
@@ -43,12 +44,12 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
         findings.collected(lines),
         on_our_runner(name, is_told=False),
         unstarted(),
-        _watched() as waiting,
+        watched() as pipelines,
     ):
         end: dict[str, Any] = {}
         try:
             main_program.start(name, arguments, is_module=is_module)
-            for pipeline in waiting():
+            for pipeline in pipelines.waiting():
                 pipeline.run()
         except SystemExit as exit:
             end = {"code": exit.code if isinstance(exit.code, int) else int(exit.code is not None)}
@@ -57,7 +58,11 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
         except SparkNotStartedError as error:
             end = {"asks_spark": error.label}
         except BaseException as error:
-            end = {"error": named(error), "kind": type(error).__name__}
+            end = {
+                "error": named(error),
+                "kind": type(error).__name__,
+                "may_lack_results": pipelines.may_lack_results(error),
+            }
         lines.write(end=end, is_of_beam=_is_of_beam(sys.modules["__main__"]))
 
 
@@ -76,31 +81,6 @@ class _Lines(list["tuple[Finding, ...]"]):
         """Write a line of JSON."""
         with self._file.open("a") as lines:
             lines.write(f"{json.dumps(content)}\n")
-
-
-@contextmanager
-def _watched() -> Iterator[Callable[[], list[Any]]]:
-    """Yield a function that returns the pipelines made meanwhile that nobody has run."""
-    from apache_beam import Pipeline
-
-    beams: Any = Pipeline
-    made, run = beams.__init__, beams.run
-    known: list[Any] = []
-    started: list[Any] = []
-
-    def noted(pipeline: Any, *args: Any, **kwargs: Any) -> None:
-        made(pipeline, *args, **kwargs)
-        known.append(pipeline)
-
-    def ran(pipeline: Any, *args: Any, **kwargs: Any) -> Any:
-        started.append(pipeline)
-        return run(pipeline, *args, **kwargs)
-
-    beams.__init__, beams.run = noted, ran
-    try:
-        yield lambda: [each for each in known if each not in started and each.applied_labels]
-    finally:
-        beams.__init__, beams.run = made, run
 
 
 def _is_of_beam(main: ModuleType) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sparkbeam.cli import main_program
+from sparkbeam.cli.made_pipelines import watched
 from sparkbeam.cli.replaced_runners import defaults_of, on_our_runner
 from sparkbeam.common.arguments import is_path, shown
 from sparkbeam.common.command_errors import usage_error
@@ -38,14 +39,22 @@ class Program:
         self.check()
         from sparkbeam.explain.explanation import explanations
 
-        with explanations.collected() as found, on_our_runner(self.name) as others:
+        with (
+            explanations.collected() as found,
+            on_our_runner(self.name) as others,
+            watched() as pipelines,
+        ):
             ending = self._run()
         self._tell_of(others)
         if found and not isinstance(ending, SparkBeamError):
             if ending is not None:
+                advice = (
+                    "This is expected if it needs the results of a run."
+                    if pipelines.may_lack_results(ending)
+                    else "Correct the program to see what comes after that."
+                )
                 click.echo(
-                    f"Note: after planning, '{self.name}' ended with {_named(ending)}. "
-                    "This is expected if it needs the results of a run.",
+                    f"Note: after planning, '{self.name}' ended with {_named(ending)}. {advice}",
                     err=True,
                 )
             return found
