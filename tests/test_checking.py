@@ -88,6 +88,12 @@ PROGRAMS = {
         with beam.Pipeline() as second:
             second | beam.Create(open("/nothing/here"))
     """,
+    "interactive": """
+        import apache_beam.runners.interactive.interactive_beam as ib
+        from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
+
+        ib.collect(beam.Pipeline(InteractiveRunner()) | beam.Create([1]))
+    """,
     "not_run": "build(beam.Pipeline())",
     "exits": "build(beam.Pipeline()).run(); sys.exit(3)",
     "ends": "build(beam.Pipeline()).run(); os._exit(4)",

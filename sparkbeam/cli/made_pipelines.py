@@ -20,7 +20,11 @@ class MadePipelines:
 
     def waiting(self) -> list[Any]:
         """Return those with transforms that nobody has run."""
-        return [each for each in self._made if each not in self._started and each.applied_labels]
+        return [
+            each
+            for each in self._made
+            if each not in self._started and each.applied_labels and not self._is_in_parts(each)
+        ]
 
     def may_lack_results(self, error: BaseException) -> bool:
         """Return whether the program may have failed because its pipelines have no results.
@@ -31,6 +35,10 @@ class MadePipelines:
         if isinstance(error, _ALWAYS_WRONG):
             return False
         return not self._unfinished or isinstance(error, _OF_DATA)
+
+    def _is_in_parts(self, pipeline: Any) -> bool:
+        """Return whether a pipeline is run in parts, which are pipelines too, as in a notebook."""
+        return type(pipeline.runner).__name__ == "InteractiveRunner" and bool(self._started)
 
     def _note(self, pipeline: Any) -> None:
         self._made.append(pipeline)
