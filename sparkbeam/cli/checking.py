@@ -220,6 +220,8 @@ def _remedy(kind: str) -> str:
         return "Install the module, or start the command in the folder of the program."
     if kind == "SyntaxError":
         return "Correct the program."
+    if kind == examining.YAML:
+        return "Correct the pipeline."
     return "Correct the program, or give it what it needs, for example arguments after --."
 
 

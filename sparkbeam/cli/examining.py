@@ -18,13 +18,19 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sparkbeam.cli import main_program
+import click
+
+from sparkbeam.cli import main_program, yaml_file
 from sparkbeam.cli.made_pipelines import watched
 from sparkbeam.cli.replaced_runners import on_our_runner
 from sparkbeam.errors import SparkBeamError
 
 if TYPE_CHECKING:
     from sparkbeam.explain.findings import Finding
+
+
+YAML = "YAML"
+"""Kind of an error in a pipeline of Beam YAML."""
 
 
 def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool) -> None:
@@ -48,7 +54,10 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
     ):
         end: dict[str, Any] = {}
         try:
-            main_program.start(name, arguments, is_module=is_module)
+            if not is_module and name.endswith(yaml_file.SUFFIXES):
+                yaml_file.start(name, arguments)
+            else:
+                main_program.start(name, arguments, is_module=is_module)
             for pipeline in pipelines.waiting():
                 pipeline.run()
         except SystemExit as exit:
@@ -57,6 +66,10 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
             end = {"findings": [asdict(Finding.of(error))]}
         except SparkNotStartedError as error:
             end = {"asks_spark": error.label}
+        except click.ClickException as error:
+            end = {"error": error.format_message(), "kind": YAML, "may_lack_results": False}
+            if isinstance(error.__cause__, SparkBeamError):
+                end = {"findings": [asdict(Finding.of(error.__cause__))]}
         except BaseException as error:
             end = {
                 "error": named(error),

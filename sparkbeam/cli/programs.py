@@ -128,13 +128,26 @@ class Program:
         """Check that the program exists.
 
         Args:
-            folders: any folder will do.
+            folders: any folder will do, and pipelines of Beam YAML.
 
         Raises:
             BadParameter: it does not.
         """
         if not self.is_module and not (is_path(self.name) and Path(self.name).exists()):
             raise click.BadParameter(f"There is no file {shown(self.name)}.", param_hint="PROGRAM")
+        if not self.is_module and self.name.endswith(".ipynb"):
+            raise click.BadParameter(
+                f"{shown(self.name)} is a notebook: convert it with 'jupyter nbconvert --to "
+                "script', and give the Python file.",
+                param_hint="PROGRAM",
+            )
+        if not self.is_module and not folders and self.name.endswith((".yaml", ".yml")):
+            raise click.BadParameter(
+                f"{shown(self.name)} is no Python program. Run a pipeline of Beam YAML with "
+                "'sparkbeam yaml', or give '-m apache_beam.yaml.main "
+                "--yaml_pipeline_file=FILE' as the program.",
+                param_hint="PROGRAM",
+            )
         is_folder = not self.is_module and not folders and Path(self.name).is_dir()
         if is_folder and not Path(self.name, _MAIN).exists():
             raise click.BadParameter(
