@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparkbeam.cli import main_program, yaml_file
-from sparkbeam.cli.made_pipelines import watched
+from sparkbeam.cli.made_pipelines import watch_pipelines
 from sparkbeam.cli.replaced_runners import on_our_runner
 from sparkbeam.errors import SparkBeamError
 
@@ -50,7 +50,7 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
         findings.collected(lines),
         on_our_runner(name, is_told=False),
         unstarted(),
-        watched() as pipelines,
+        watch_pipelines() as pipelines,
     ):
         end: dict[str, Any] = {}
         try:

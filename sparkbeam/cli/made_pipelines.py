@@ -53,7 +53,7 @@ class MadePipelines:
 
 
 @contextmanager
-def watched() -> Iterator[MadePipelines]:
+def watch_pipelines() -> Iterator[MadePipelines]:
     """Yield the pipelines that are made meanwhile."""
     from apache_beam import Pipeline
 

@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from sparkbeam.cli import main_program
-from sparkbeam.cli.made_pipelines import watched
+from sparkbeam.cli.made_pipelines import watch_pipelines
 from sparkbeam.cli.replaced_runners import defaults_of, on_our_runner
 from sparkbeam.common.arguments import is_path, shown
 from sparkbeam.common.command_errors import usage_error
@@ -42,7 +42,7 @@ class Program:
         with (
             explanations.collected() as found,
             on_our_runner(self.name) as others,
-            watched() as pipelines,
+            watch_pipelines() as pipelines,
         ):
             ending = self._run()
         self._tell_of(others)
