@@ -61,14 +61,14 @@ def watch_pipelines() -> Iterator[MadePipelines]:
     make, run = beams.__init__, beams.run
     found = MadePipelines()
 
-    def made(pipeline: Any, *args: Any, **kwargs: Any) -> None:
+    def init(pipeline: Any, *args: Any, **kwargs: Any) -> None:
         make(pipeline, *args, **kwargs)
         found._note(pipeline)
 
-    def ran(pipeline: Any, *args: Any, **kwargs: Any) -> Any:
+    def run_noted(pipeline: Any, *args: Any, **kwargs: Any) -> Any:
         return found._run(run, pipeline, *args, **kwargs)
 
-    beams.__init__, beams.run = made, ran
+    beams.__init__, beams.run = init, run_noted
     try:
         yield found
     finally:

@@ -92,7 +92,7 @@ def _message(error: Exception) -> str:
     return str(getattr(error, "message", error))
 
 
-def _untold(cause: BaseException) -> str:
+def _reason_of(cause: BaseException) -> str:
     """Return the reason of an error without a text, as those of Beam's assertions."""
     frames = traceback.extract_tb(cause.__traceback__)
     code = frames[-1].line if frames else None
@@ -118,7 +118,7 @@ def _short(error: Exception, known: Iterable[str]) -> click.ClickException:
     while cause is not None and cause.__cause__ is not None:
         cause = cause.__cause__
     if cause is not None and not str(cause).strip():
-        told = f"{told} {_untold(cause)}"
+        told = f"{told} {_reason_of(cause)}"
     unknown = _UNKNOWN_TYPE.search(told)
     kinds = [kind.partition("-")[0] for kind in known]  # Some have a language behind their name.
     near = nearest(unknown[1], kinds) if unknown else None
