@@ -65,6 +65,35 @@ PROGRAMS = {
     """,
     "two": "build(beam.Pipeline()).run(); build(beam.Pipeline('DataflowRunner')).run()",
     "of_results": "build(beam.Pipeline()).run().metrics().query()['counters'][0]",
+    "wrong_second": """
+        with beam.Pipeline() as first:
+            build(first)
+        with beam.Pipeline() as second:
+            build(second) | beam.Map(nobody)
+    """,
+    "wrong_use_of_second": """
+        build(beam.Pipeline()).run()
+        with beam.Pipeline() as second:
+            second.create(1)
+    """,
+    "unpicklable_second": """
+        build(beam.Pipeline()).run()
+        build(beam.Pipeline()).run()
+        each = (x for x in [])
+        with beam.Pipeline() as second:
+            second | beam.Create([1]) | beam.Map(lambda _: next(each))
+    """,
+    "second_of_results": """
+        build(beam.Pipeline()).run()
+        with beam.Pipeline() as second:
+            second | beam.Create(open("/nothing/here"))
+    """,
+    "interactive": """
+        import apache_beam.runners.interactive.interactive_beam as ib
+        from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
+
+        ib.collect(beam.Pipeline(InteractiveRunner()) | beam.Create([1]))
+    """,
     "not_run": "build(beam.Pipeline())",
     "exits": "build(beam.Pipeline()).run(); sys.exit(3)",
     "ends": "build(beam.Pipeline()).run(); os._exit(4)",
@@ -101,6 +130,11 @@ PROGRAMS = {
     "helper": "WORDS = 1",
 }
 OTHERS = {"plain": "print('Hello.')", "wrong": "this is is wrong"}
+YAML = {
+    "yaml": "{type: Create, config: {elements: [1]}}, {type: LogForTesting}",
+    "yaml_of_java": "{type: ReadFromBigTable, config: {project: p, instance: i, table: t}}",
+    "yaml_wrong": "{type: Creat, config: {elements: [1]}}",
+}
 APART = ("arguments", "columns_of_files", "ends", "of_spark")
 """Programs that are examined in a process of their own."""
 
@@ -117,6 +151,9 @@ def test_each_kind_of_program_is_told_from_others(
 ) -> None:
     texts = {name: dedent(BEAM) + dedent(text) for name, text in PROGRAMS.items()} | OTHERS
     names = {name: program(text, f"{name}.py") for name, text in texts.items()}
+    for name, steps in YAML.items():
+        text = f"pipeline: {{type: chain, transforms: [{steps}]}}"
+        names[name] = program(text, f"{name}.yaml")
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     verdicts = {}
     for name in names.keys() - {*APART}:
@@ -194,6 +231,23 @@ def test_the_exit_code_says_that_a_program_cannot_run(
     assert result.exit_code == code
     assert command("check", "--json", name, "--input=x").stdout.startswith('{"program": "')
     assert given == [["--input", "x"], ["--input=x"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "called", "told"),
+    [
+        ("a.ipynb", "check", "convert it with 'jupyter nbconvert --to script'"),
+        ("a.ipynb", "explain", "convert it with 'jupyter nbconvert --to script'"),
+        ("a.yaml", "run", "'sparkbeam yaml'"),
+        ("a.yaml", "explain", "-m apache_beam.yaml.main --yaml_pipeline_file=FILE"),
+    ],
+)
+def test_a_file_that_is_no_python_program_has_another_command(
+    name: str, called: str, told: str
+) -> None:
+    result = command(called, program("", name))
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
 
 
 def test_the_command_starts_no_spark() -> None:

@@ -183,6 +183,10 @@ def test_one_that_is_constructed_before_its_pipeline_is_refused_by_the_commands(
     with on_our_runner("program", is_told=False), pytest.raises(UnsupportedTransform) as caught:
         ReadFromBigtable("p", "i", "t")
     assert caught.value.label == "ReadFromBigtable"
+    service = "localhost:8097"
+    with on_our_runner("program", is_told=False), pytest.raises(UnsupportedTransform) as caught:
+        external.SchemaAwareExternalTransform.discover(service)
+    assert caught.value.label == "SchemaAwareExternalTransform.discover"
 
 
 def test_other_runners_reach_their_services() -> None:

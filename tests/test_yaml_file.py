@@ -92,6 +92,19 @@ def circle(*names: str) -> str:
     ("text", "told"),
     [
         (circle("A", "B"), "form a cycle: A reads B reads A."),
+        (
+            circle("A")
+            .replace("input: A", "input: [B, A.bad]")
+            .replace("{x: x}", "{x: x}, error_handling: {output: bad}")
+            + "\n  - {type: Create, name: B, config: {elements: [{x: 1}]}}",
+            "form a cycle: A reads A.",
+        ),
+        (
+            PIPELINE.replace("type: WriteToText", "type: Create").replace(
+                "path: out", "elements: [1]"
+            ),
+            "reads no other transform: leave out its 'input'.",
+        ),
         (circle("A", "B", "C"), "form a cycle: A reads B reads C reads A."),
         (PIPELINE.replace("MapToFields", "MapToField"), 'type MapToField for "MapToField" at line'),
         (PIPELINE.replace("[{word: a}", "[{word: a"), "line 5, column"),

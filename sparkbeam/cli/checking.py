@@ -147,6 +147,10 @@ def judged(program: str, found: Examined, seconds: float) -> list[Verdict]:
     if problems:
         rows = (Verdict(program, CANNOT_RUN, **problem) for problem in problems)
         return list(dict.fromkeys(rows))
+    if pipelines and "error" in end and not end["may_lack_results"]:
+        earlier = "a pipeline that runs" if len(pipelines) == 1 else "pipelines that run"
+        reason = f"After {earlier}, it ended with {end['error']}"
+        return [Verdict(program, FAILS, "", reason, _remedy(end["kind"]))]
     if pipelines and "asks_spark" not in end:
         return [Verdict(program, RUNS, reason=_note(found, len(pipelines), seconds))]
     return [_without_pipeline(program, found, seconds)]
@@ -211,6 +215,8 @@ def _remedy(kind: str) -> str:
         return "Install the module, or start the command in the folder of the program."
     if kind == "SyntaxError":
         return "Correct the program."
+    if kind == examining.YAML:
+        return "Correct the pipeline."
     return "Correct the program, or give it what it needs, for example arguments after --."
 
 

@@ -154,8 +154,9 @@ def yaml(file: str, options: tuple[str, ...]) -> None:
 def check(words: tuple[str, ...], is_module: bool, as_json: bool, timeout: float) -> None:
     """Check which Beam programs run on Spark, and what the others need.
 
-    Each PROGRAM is a file, a folder or, with -m, a module. In a folder, every
-    Python file that mentions Beam is a program. Each program runs to its end in
+    Each PROGRAM is a file, a folder or, with -m, a module; a file .yaml is a
+    pipeline of Beam YAML, with the ARGUMENTS of 'sparkbeam yaml'. In a folder,
+    every Python file that mentions Beam is a program. Each program runs to its end in
     its own process with the ARGUMENTS, including all code outside of pipelines.
     Its pipelines are built and planned, but not executed, and Spark is not
     started.

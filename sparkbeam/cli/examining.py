@@ -11,19 +11,26 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sparkbeam.cli import main_program
+import click
+
+from sparkbeam.cli import main_program, yaml_file
+from sparkbeam.cli.made_pipelines import watch_pipelines
 from sparkbeam.cli.replaced_runners import on_our_runner
 from sparkbeam.errors import SparkBeamError
 
 if TYPE_CHECKING:
     from sparkbeam.explain.findings import Finding
+
+
+YAML = "YAML"
+"""Kind of an error in a pipeline of Beam YAML."""
 
 
 def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool) -> None:
@@ -40,12 +47,15 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
         findings.collected(lines),
         on_our_runner(name, is_told=False),
         unstarted(),
-        _watched() as waiting,
+        watch_pipelines() as pipelines,
     ):
         end: dict[str, Any] = {}
         try:
-            main_program.start(name, arguments, is_module=is_module)
-            for pipeline in waiting():
+            if not is_module and name.endswith(yaml_file.SUFFIXES):
+                yaml_file.start(name, arguments)
+            else:
+                main_program.start(name, arguments, is_module=is_module)
+            for pipeline in pipelines.waiting():
                 pipeline.run()
         except SystemExit as exit:
             end = {"code": exit.code if isinstance(exit.code, int) else int(exit.code is not None)}
@@ -53,8 +63,16 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
             end = {"findings": [asdict(Finding.of(error))]}
         except SparkNotStartedError as error:
             end = {"asks_spark": error.label}
+        except click.ClickException as error:
+            end = {"error": error.format_message(), "kind": YAML, "may_lack_results": False}
+            if isinstance(error.__cause__, SparkBeamError):
+                end = {"findings": [asdict(Finding.of(error.__cause__))]}
         except BaseException as error:
-            end = {"error": named(error), "kind": type(error).__name__}
+            end = {
+                "error": named(error),
+                "kind": type(error).__name__,
+                "may_lack_results": pipelines.may_lack_results(error),
+            }
         lines.write(end=end, is_of_beam=_is_of_beam(sys.modules["__main__"]))
 
 
@@ -73,31 +91,6 @@ class _Lines(list["tuple[Finding, ...]"]):
         """Write a line of JSON."""
         with self._file.open("a") as lines:
             lines.write(f"{json.dumps(content)}\n")
-
-
-@contextmanager
-def _watched() -> Iterator[Callable[[], list[Any]]]:
-    """Yield a function that returns the pipelines made meanwhile that nobody has run."""
-    from apache_beam import Pipeline
-
-    beams: Any = Pipeline
-    made, run = beams.__init__, beams.run
-    known: list[Any] = []
-    started: list[Any] = []
-
-    def noted(pipeline: Any, *args: Any, **kwargs: Any) -> None:
-        made(pipeline, *args, **kwargs)
-        known.append(pipeline)
-
-    def ran(pipeline: Any, *args: Any, **kwargs: Any) -> Any:
-        started.append(pipeline)
-        return run(pipeline, *args, **kwargs)
-
-    beams.__init__, beams.run = noted, ran
-    try:
-        yield lambda: [each for each in known if each not in started and each.applied_labels]
-    finally:
-        beams.__init__, beams.run = made, run
 
 
 def _is_of_beam(main: ModuleType) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sparkbeam.cli import main_program
+from sparkbeam.cli.made_pipelines import watch_pipelines
 from sparkbeam.cli.replaced_runners import defaults_of, on_our_runner
 from sparkbeam.common.arguments import is_path, shown
 from sparkbeam.common.command_errors import usage_error
@@ -38,14 +39,22 @@ class Program:
         self.check()
         from sparkbeam.explain.explanation import explanations
 
-        with explanations.collected() as found, on_our_runner(self.name) as others:
+        with (
+            explanations.collected() as found,
+            on_our_runner(self.name) as others,
+            watch_pipelines() as pipelines,
+        ):
             ending = self._run()
         self._tell_of(others)
         if found and not isinstance(ending, SparkBeamError):
             if ending is not None:
+                advice = (
+                    "This is expected if it needs the results of a run."
+                    if pipelines.may_lack_results(ending)
+                    else "Correct the program to see what comes after that."
+                )
                 click.echo(
-                    f"Note: after planning, '{self.name}' ended with {_named(ending)}. "
-                    "This is expected if it needs the results of a run.",
+                    f"Note: after planning, '{self.name}' ended with {_named(ending)}. {advice}",
                     err=True,
                 )
             return found
@@ -123,6 +132,19 @@ class Program:
         """
         if not self.is_module and not (is_path(self.name) and Path(self.name).exists()):
             raise click.BadParameter(f"There is no file {shown(self.name)}.", param_hint="PROGRAM")
+        if not self.is_module and self.name.endswith(".ipynb"):
+            raise click.BadParameter(
+                f"{shown(self.name)} is a notebook: convert it with 'jupyter nbconvert --to "
+                "script', and give the Python file.",
+                param_hint="PROGRAM",
+            )
+        if not self.is_module and not folders and self.name.endswith((".yaml", ".yml")):
+            raise click.BadParameter(
+                f"{shown(self.name)} is no Python program. Run a pipeline of Beam YAML with "
+                "'sparkbeam yaml', or give '-m apache_beam.yaml.main "
+                "--yaml_pipeline_file=FILE' as the program.",
+                param_hint="PROGRAM",
+            )
         is_folder = not self.is_module and not folders and Path(self.name).is_dir()
         if is_folder and not Path(self.name, _MAIN).exists():
             raise click.BadParameter(

@@ -13,7 +13,7 @@ from sparkbeam.common.arguments import shown, text
 from sparkbeam.connectors.jdbc_urls import known_url
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.labels import applied_label
-from sparkbeam.spark.session import HasSession, SparkNotStartedError
+from sparkbeam.spark.session import HasSession, SparkNotStartedError, check_alive
 
 Schema: TypeAlias = str | StructType
 """A schema as Spark's DDL, ``"a int, b string"``, or as a ``StructType``."""
@@ -141,11 +141,11 @@ def parsed(schema: Schema, pipeline: Pipeline) -> StructType:
     """
     if isinstance(schema, StructType):
         return schema
+    session = session_of(pipeline)
     try:
-        found: StructType = session_of(pipeline).createDataFrame([], schema).schema
-    except ConfigurationError:
-        raise
+        found: StructType = session.createDataFrame([], schema).schema
     except Exception as error:
+        check_alive(session)
         raise ConfigurationError(
             f"schema={shown(schema)} is not a Spark schema: {first_line(error)} "
             "Write it as DDL, such as 'id bigint, name string'."

@@ -25,6 +25,18 @@ _ALIASES = {
 }
 
 
+class UnknownOptionError(ConfigurationError):
+    """An option of neither the command nor the runner, or a word that is no command.
+
+    Attributes:
+        word: the option, maybe with its value, or the word.
+    """
+
+    def __init__(self, word: str) -> None:
+        super().__init__(f"Unknown option or command {shown(word)}.")
+        self.word = word
+
+
 @dataclass(frozen=True)
 class Engine:
     """A runner with its options.
@@ -106,4 +118,4 @@ def _refuse_unknown(arguments: Sequence[str]) -> None:
     parsers[0].error = complain
     _, unknown = parsers[0].parse_known_args(list(arguments))
     if unknown:
-        raise ConfigurationError(f"Unknown option or command {shown(unknown[0])}.")
+        raise UnknownOptionError(unknown[0])
