@@ -63,6 +63,14 @@ PROGRAMS = {
         build(beam.Pipeline()).run()
         beam.Pipeline() | "Fetch" >> ReadFromSpark("csv", {"path": "/data"})
     """,
+    "of_ddl": """
+        from sparkbeam.io import ReadFromSpark, WriteToSpark
+
+        schema = "day date, of struct<a: decimal(9, 2), b: array<string>> NOT NULL"
+        with beam.Pipeline() as pipeline:
+            rows = pipeline | ReadFromSpark("csv", {"path": "/data"}, schema)
+            rows | WriteToSpark("parquet", {"path": "/days"}, "day date")
+    """,
     "two": "build(beam.Pipeline()).run(); build(beam.Pipeline('DataflowRunner')).run()",
     "of_results": "build(beam.Pipeline()).run().metrics().query()['counters'][0]",
     "wrong_second": """
@@ -71,19 +79,13 @@ PROGRAMS = {
         with beam.Pipeline() as second:
             build(second) | beam.Map(nobody)
     """,
-    "wrong_use_of_second": """
+    "misuse_of_third": """
         build(beam.Pipeline()).run()
-        with beam.Pipeline() as second:
-            second.create(1)
+        build(beam.Pipeline()).run()
+        with beam.Pipeline() as third:
+            third.create(1)
     """,
-    "unpicklable_second": """
-        build(beam.Pipeline()).run()
-        build(beam.Pipeline()).run()
-        each = (x for x in [])
-        with beam.Pipeline() as second:
-            second | beam.Create([1]) | beam.Map(lambda _: next(each))
-    """,
-    "second_of_results": """
+    "data_of_second": """
         build(beam.Pipeline()).run()
         with beam.Pipeline() as second:
             second | beam.Create(open("/nothing/here"))
@@ -135,7 +137,7 @@ YAML = {
     "yaml_of_java": "{type: ReadFromBigTable, config: {project: p, instance: i, table: t}}",
     "yaml_wrong": "{type: Creat, config: {elements: [1]}}",
 }
-APART = ("arguments", "columns_of_files", "ends", "of_spark")
+APART = ("arguments", "columns_of_files", "ends", "of_ddl", "of_spark")
 """Programs that are examined in a process of their own."""
 
 
@@ -174,10 +176,7 @@ def test_each_kind_of_program_is_told_from_others(
 def test_a_program_that_does_not_end_is_ended() -> None:
     name = program("import time; time.sleep(600)")
     ((row,),) = checking.verdicts([name], [], is_module=False, seconds=0.1)
-    assert (row.verdict, row.reason) == (
-        "not checked",
-        "No pipeline ran within 0.1 seconds.",
-    )
+    assert (row.verdict, row.reason) == ("not checked", "No pipeline ran within 0.1 seconds.")
     assert "--timeout" in row.remedy
 
 
@@ -237,9 +236,7 @@ def test_the_exit_code_says_that_a_program_cannot_run(
     ("name", "called", "told"),
     [
         ("a.ipynb", "check", "convert it with 'jupyter nbconvert --to script'"),
-        ("a.ipynb", "explain", "convert it with 'jupyter nbconvert --to script'"),
-        ("a.yaml", "run", "'sparkbeam yaml'"),
-        ("a.yaml", "explain", "-m apache_beam.yaml.main --yaml_pipeline_file=FILE"),
+        ("a.yaml", "run", "'sparkbeam yaml', or give '-m apache_beam.yaml.main"),
     ],
 )
 def test_a_file_that_is_no_python_program_has_another_command(

@@ -117,17 +117,7 @@ def checked(session: Any) -> Any:
     )
 
 
-def check_alive(session: Any) -> None:
-    """Check that a session has not ended.
-
-    Raises:
-        ConfigurationError: it has.
-    """
-    if upstream.has_ended(session):
-        raise ConfigurationError(_ENDED)
-
-
-_ENDED = "The Spark session of this program has ended. Start the program again, or a new session."
+ENDED = "The Spark session of this program has ended. Start the program again, or a new session."
 
 
 @functools.cache
@@ -153,7 +143,7 @@ def obtain(options: SparkBeamOptions) -> SparkSession:
     try:
         active = upstream.active_session()
     except OSError as error:
-        raise ConfigurationError(_ENDED) from error
+        raise ConfigurationError(ENDED) from error
     if active is None and _unstarted.is_set():
         raise SparkNotStartedError
     if options.spark_connect:
