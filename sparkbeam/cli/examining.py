@@ -34,11 +34,7 @@ YAML = "YAML"
 
 
 def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool) -> None:
-    """Run a program and write what is found of its pipelines.
-
-    Args:
-        is_module: the name is that of a module.
-    """
+    """Run a program and write what is found of its pipelines."""
     from sparkbeam.explain.findings import Finding, findings, named
     from sparkbeam.spark.session import SparkNotStartedError, unstarted
 
@@ -109,7 +105,6 @@ class Task:
 
     Attributes:
         programs: files or modules.
-        arguments: of each program.
         seconds: the time limit of each program.
         at_once: how many of them run at the same time.
     """
@@ -121,14 +116,6 @@ class Task:
     at_once: int
 
 
-@dataclass(frozen=True)
-class _Process:
-    number: int
-    file: Path
-    errors: Path
-    deadline: float
-
-
 def examine_all(task: Task, ended: Callable[[int, dict[str, Any]], None]) -> None:
     """Examine programs in forks of this process.
 
@@ -137,22 +124,21 @@ def examine_all(task: Task, ended: Callable[[int, dict[str, Any]], None]) -> Non
             :class:`~sparkbeam.cli.checking.Examined`.
     """
     waiting = list(enumerate(task.programs))[::-1]
-    running: dict[int, _Process] = {}
+    running: dict[int, tuple[int, float]] = {}
     with tempfile.TemporaryDirectory(prefix="sparkbeam-check-") as folder:
         try:
             while waiting or running:
                 while waiting and len(running) < task.at_once:
                     number, program = waiting.pop()
-                    files = Path(folder, f"{number}.lines"), Path(folder, f"{number}.errors")
-                    pid = _forked(*files, program, task)
-                    running[pid] = _Process(number, *files, time.monotonic() + task.seconds)
-                for pid, process in [*running.items()]:
+                    pid = _forked(Path(folder, str(number)), program, task)
+                    running[pid] = number, time.monotonic() + task.seconds
+                for pid, (number, deadline) in [*running.items()]:
                     found, status = os.waitpid(pid, os.WNOHANG)
-                    if found or time.monotonic() > process.deadline:
+                    if found or time.monotonic() > deadline:
                         code = os.waitstatus_to_exitcode(status) if found else None
                         _end(pid, is_known=bool(found))
                         del running[pid]
-                        ended(process.number, _outcome(process, code))
+                        ended(number, _outcome(Path(folder, str(number)), code))
                 time.sleep(_POLL_SECONDS)
         finally:
             for pid in running:
@@ -161,10 +147,12 @@ def examine_all(task: Task, ended: Callable[[int, dict[str, Any]], None]) -> Non
 
 _POLL_SECONDS = 0.01
 _TAIL = 8 << 10
+_ERRORS = ".errors"
 
 
-def _forked(file: Path, errors: Path, program: str, task: Task) -> int:
+def _forked(file: Path, program: str, task: Task) -> int:
     """Examine a program in a fork, and return its process id."""
+    errors = file.with_suffix(_ERRORS)
     errors.touch()
     pid = os.fork()
     if pid:
@@ -190,11 +178,11 @@ def _end(pid: int, *, is_known: bool) -> None:
         os.waitpid(pid, 0)
 
 
-def _outcome(process: _Process, code: int | None) -> dict[str, Any]:
-    text = process.file.read_text() if process.file.exists() else ""
+def _outcome(file: Path, code: int | None) -> dict[str, Any]:
+    text = file.read_text() if file.exists() else ""
     # A process that is ended may leave the last line unfinished.
     lines = [json.loads(each) for each in text.splitlines(keepends=True) if each.endswith("\n")]
-    return {"lines": lines, "code": code, "last_line": _last_line(process.errors)}
+    return {"lines": lines, "code": code, "last_line": _last_line(file.with_suffix(_ERRORS))}
 
 
 def _last_line(file: Path) -> str:

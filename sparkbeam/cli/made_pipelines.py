@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 _ALWAYS_WRONG = (NameError, ImportError, SyntaxError)
@@ -9,21 +10,24 @@ _OF_DATA = (OSError, LookupError, ValueError, ArithmeticError, EOFError, StopIte
 """Errors of a program that reads what a pipeline has not written."""
 
 
+@dataclass
 class MadePipelines:
-    """Pipelines of a program, each with what has become of it."""
+    """Pipelines of a program.
 
-    def __init__(self) -> None:
-        self._made: list[Any] = []
-        self._started: list[Any] = []
-        self._unfinished: list[Any] = []
-        """Those made, or started, since the last one has run."""
+    Attributes:
+        has_unfinished: one was made, or started, since the last one has run.
+    """
+
+    made: list[Any] = field(default_factory=list)
+    started: list[Any] = field(default_factory=list)
+    has_unfinished: bool = False
 
     def waiting(self) -> list[Any]:
         """Return those with transforms that nobody has run."""
         return [
             each
-            for each in self._made
-            if each not in self._started and each.applied_labels and not self._is_in_parts(each)
+            for each in self.made
+            if each not in self.started and each.applied_labels and not self._is_in_parts(each)
         ]
 
     def may_lack_results(self, error: BaseException) -> bool:
@@ -34,22 +38,11 @@ class MadePipelines:
         """
         if isinstance(error, _ALWAYS_WRONG):
             return False
-        return not self._unfinished or isinstance(error, _OF_DATA)
+        return not self.has_unfinished or isinstance(error, _OF_DATA)
 
     def _is_in_parts(self, pipeline: Any) -> bool:
         """Return whether a pipeline is run in parts, which are pipelines too, as in a notebook."""
-        return type(pipeline.runner).__name__ == "InteractiveRunner" and bool(self._started)
-
-    def _note(self, pipeline: Any) -> None:
-        self._made.append(pipeline)
-        self._unfinished.append(pipeline)
-
-    def _run(self, run: Any, pipeline: Any, *args: Any, **kwargs: Any) -> Any:
-        self._started.append(pipeline)
-        self._unfinished.append(pipeline)
-        result = run(pipeline, *args, **kwargs)
-        self._unfinished.clear()
-        return result
+        return type(pipeline.runner).__name__ == "InteractiveRunner" and bool(self.started)
 
 
 @contextmanager
@@ -63,10 +56,15 @@ def watch_pipelines() -> Iterator[MadePipelines]:
 
     def init(pipeline: Any, *args: Any, **kwargs: Any) -> None:
         make(pipeline, *args, **kwargs)
-        found._note(pipeline)
+        found.made.append(pipeline)
+        found.has_unfinished = True
 
     def run_noted(pipeline: Any, *args: Any, **kwargs: Any) -> Any:
-        return found._run(run, pipeline, *args, **kwargs)
+        found.started.append(pipeline)
+        found.has_unfinished = True
+        result = run(pipeline, *args, **kwargs)
+        found.has_unfinished = False
+        return result
 
     beams.__init__, beams.run = init, run_noted
     try:

@@ -19,25 +19,17 @@ SUFFIXES = (".yaml", ".yml")
 
 
 def run(file: str, options: Sequence[str]) -> None:
-    """Run the pipeline in a file on our runner, or its tests.
-
-    Args:
-        file: a path, or a URL that Beam opens.
-        options: those of Beam's main program, and pipeline options.
-
-    Raises:
-        ClickException: the pipeline is wrong, or fails.
-        SystemExit: its tests have run.
-    """
+    """Run the pipeline in a file on our runner, or its tests; see :func:`start`."""
     FOR_GOOD.enter_context(on_our_runner(file))
-    try:
-        start(file, options)
-    except SparkBeamError as error:
-        raise usage_error(error) from None
+    start(file, options)
 
 
 def start(file: str, options: Sequence[str]) -> None:
     """Run the pipeline in a file on the runner that is set up, or its tests.
+
+    Args:
+        file: a path, or a URL that Beam opens.
+        options: those of Beam's main program, and pipeline options.
 
     Raises:
         ClickException: the pipeline is wrong, or fails; its cause is that of Beam's error.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sparkbeam.common.arguments import nearest, shown
+from sparkbeam.common.arguments import shown
 from sparkbeam.common.command_errors import File, usage_error
 from sparkbeam.errors import SparkBeamError
 
@@ -61,24 +61,11 @@ def guarded(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*args, **kwargs)
         except SparkBeamError as error:
-            meant = _meant(getattr(error, "word", ""))
-            if meant is not None:
-                raise click.UsageError(f"{str(error).removesuffix('.')}: use {meant}.") from error
             raise usage_error(error) from error
         finally:
             logging.disable(usual)
 
     return guarded
-
-
-def _meant(word: str) -> str | None:
-    """Return the option or the command that a misspelt word resembles; None for none."""
-    context = click.get_current_context()
-    known = [name for each in context.command.params for name in each.opts if name.startswith("--")]
-    group = context.parent.command if context.parent is not None else None
-    if not word.startswith("-"):
-        known = [*group.commands] if isinstance(group, click.Group) else []
-    return nearest(word.partition("=")[0], known)
 
 
 def measured(
