@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -53,80 +54,56 @@ def total(infos: Iterable[Any]) -> int:
 
 # Batch.
 
-
-def test_what_runs_is_attempted(live: LiveMetrics) -> None:
-    live.record_signal(signal(RUNNING, 5))
-    live.record_signal(signal(RUNNING, 8))
-    live.record_signal(signal(RUNNING, 2, partition=1))
-    assert values(live) == (0, 10)
-
-
-def test_a_signal_without_news_changes_nothing(live: LiveMetrics) -> None:
-    live.record_signal(signal(RUNNING, 5))
-    live.record_signal(Signal(RUNNING, "s0", 0, attempt="a"))
-    assert values(live) == (0, 5)
-
-
-def test_a_task_that_has_ended_is_not_committed_yet(live: LiveMetrics) -> None:
-    live.record_signal(signal(FINISHED, 5))
-    assert values(live) == (0, 5)
-
-
-def test_what_the_next_stage_reads_is_committed(live: LiveMetrics) -> None:
-    live.record_signal(signal(FINISHED, 5))
-    live.record_signal(signal(FINISHED, 6, partition=1))
-    live.record_signal(read(11, 0, 1))
-    assert values(live) == (11, 0)
-
-
-def test_another_attempt_at_reading_counts_nothing_twice(live: LiveMetrics) -> None:
-    live.record_signal(read(5, 0))
-    live.record_signal(read(11, 0, 1))
-    live.record_signal(read(6, 1))
-    live.record_signal(read(11, 0, 1))
-    assert values(live) == (11, 0)
-
-
-def test_readers_add_up(live: LiveMetrics) -> None:
-    live.record_signal(read(5, 0, reader=0))
-    live.record_signal(read(6, 1, reader=1))
-    assert values(live) == (11, 0)
-
-
-def test_what_comes_out_of_the_plan_counts_once(live: LiveMetrics) -> None:
-    live.record_signal(read(5, 0))
-    live.record_reports([report(5, 0), report(6, 1)])
-    live.record_reports([report(6, 1)])
-    assert values(live) == (11, 0)
+IN_BATCH: dict[str, tuple[list[Any], tuple[int, int]]] = {
+    "what runs is attempted": (
+        [signal(RUNNING, 5), signal(RUNNING, 8), signal(RUNNING, 2, partition=1)],
+        (0, 10),
+    ),
+    "a signal without news changes nothing": (
+        [signal(RUNNING, 5), Signal(RUNNING, "s0", 0, attempt="a")],
+        (0, 5),
+    ),
+    "a task that has ended is not committed yet": ([signal(FINISHED, 5)], (0, 5)),
+    "what the next stage reads is committed": (
+        [signal(FINISHED, 5), signal(FINISHED, 6, partition=1), read(11, 0, 1)],
+        (11, 0),
+    ),
+    "another attempt at reading counts nothing twice": (
+        [read(5, 0), read(11, 0, 1), read(6, 1), read(11, 0, 1)],
+        (11, 0),
+    ),
+    "readers add up": ([read(5, 0, reader=0), read(6, 1, reader=1)], (11, 0)),
+    "what comes out of the plan counts once": (
+        [read(5, 0), report(5, 0), report(6, 1), report(6, 1)],
+        (11, 0),
+    ),
+    "a failed attempt stays attempted": (
+        [signal(FAILED, 3, attempt="a"), signal(FINISHED, 5, attempt="b"), read(5, 0)],
+        (5, 3),
+    ),
+    "an attempt that died stays attempted": (
+        [signal(RUNNING, 3, attempt="a"), signal(FINISHED, 5, attempt="b"), report(5, 0)],
+        (5, 3),
+    ),
+    "of two attempts that end one was for nothing": (
+        [*map(partial(signal, FINISHED, 5, 0), "ab"), report(5, 0), signal(FINISHED, 5)],
+        (5, 5),
+    ),
+    "a late signal of what is committed counts nothing": (
+        [report(5, 0), signal(RUNNING, 4), signal(FINISHED, 5)],
+        (5, 0),
+    ),
+}
 
 
-def test_a_failed_attempt_stays_attempted(live: LiveMetrics) -> None:
-    live.record_signal(signal(FAILED, 3, attempt="a"))
-    live.record_signal(signal(FINISHED, 5, attempt="b"))
-    live.record_signal(read(5, 0))
-    assert values(live) == (5, 3)
-
-
-def test_an_attempt_that_died_stays_attempted(live: LiveMetrics) -> None:
-    live.record_signal(signal(RUNNING, 3, attempt="a"))
-    live.record_signal(signal(FINISHED, 5, attempt="b"))
-    live.record_reports([report(5, 0)])
-    assert values(live) == (5, 3)
-
-
-def test_of_two_attempts_that_end_one_was_for_nothing(live: LiveMetrics) -> None:
-    live.record_signal(signal(FINISHED, 5, attempt="a"))
-    live.record_signal(signal(FINISHED, 5, attempt="b"))
-    live.record_reports([report(5, 0)])
-    live.record_signal(signal(FINISHED, 5, attempt="a"))
-    assert values(live) == (5, 5)
-
-
-def test_a_late_signal_of_what_is_committed_counts_nothing(live: LiveMetrics) -> None:
-    live.record_reports([report(5, 0)])
-    live.record_signal(signal(RUNNING, 4))
-    live.record_signal(signal(FINISHED, 5))
-    assert values(live) == (5, 0)
+@pytest.mark.parametrize(("told", "found"), IN_BATCH.values(), ids=IN_BATCH)
+def test_in_batch(live: LiveMetrics, told: list[Any], found: tuple[int, int]) -> None:
+    for one in told:
+        if isinstance(one, Signal):
+            live.record_signal(one)
+        else:
+            live.record_reports([one])
+    assert values(live) == found
 
 
 def test_a_restart_voids_what_was_committed(live: LiveMetrics) -> None:

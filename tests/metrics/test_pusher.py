@@ -18,12 +18,7 @@ from in_process_batch import BatchRunner
 from receivers import HttpReceiver, free_port, silent
 from waiting import until
 
-from sparkbeam import (
-    MetricsSink,
-    PipelineFailed,
-    PushedMetrics,
-    SparkBeamOptions,
-)
+from sparkbeam import MetricsSink, PipelineFailed, PushedMetrics, SparkBeamOptions
 from sparkbeam.observe.sinks import posting, pusher
 from sparkbeam.observe.sinks.http import HttpSink
 from sparkbeam.observe.sinks.pusher import MetricsPusher

@@ -3,6 +3,7 @@
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
+from typing import Any
 
 import pytest
 from apache_beam.metrics import monitoring_infos
@@ -11,7 +12,7 @@ from in_process import Conf, Spark
 from sparkbeam.common.datagrams import sealed
 from sparkbeam.observe.collection.batch_tracker import BatchTracker
 from sparkbeam.observe.collection.listener import Listener, reachable_at
-from sparkbeam.observe.figures.progress import StageProgress, StageState
+from sparkbeam.observe.figures.progress import StageProgress
 from sparkbeam.plan.model import Exchange, Plan, Port, SideInput, Stage
 from sparkbeam.plan.row_formats import ElementRows, SideInputRows
 from sparkbeam.wire.reports import ElementCounts, Reporter, Signal, SignalKind, TaskReport
@@ -40,11 +41,7 @@ def stage(
 
 
 CHAIN = Plan(
-    (
-        stage(0, Exchange.IMPULSE),
-        stage(1, Exchange.FORWARD, 0),
-        stage(2, Exchange.BY_KEY, 1),
-    )
+    (stage(0, Exchange.IMPULSE), stage(1, Exchange.FORWARD, 0), stage(2, Exchange.BY_KEY, 1))
 )
 
 
@@ -197,35 +194,30 @@ def test_nobody_may_listen_at_a_foreign_address(tracker: BatchTracker) -> None:
 
 # Tasks and elements.
 
-
-def test_a_task_counts_once_however_often_it_runs(tracker: BatchTracker) -> None:
-    for kind in (STARTED, FINISHED, STARTED, RUNNING, FINISHED):
-        tracker.record_signal(Signal(kind, "s0", 0, ElementCounts(5, 5)))
-    assert (first(tracker).tasks_started, first(tracker).tasks_done) == (1, 1)
-    assert first(tracker).elements == 5
-
-
-def test_elements_are_those_of_the_attempt_that_is_farthest(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(50, 10)))
-    tracker.record_signal(Signal(FAILED, "s0", 0, ElementCounts(60, 10)))
-    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(20, 30)))
-    tracker.record_signal(Signal(RUNNING, "s0", 1, ElementCounts(1, 1)))
-    assert (first(tracker).elements, first(tracker).busiest) == (61, 31)
-
-
-def test_the_first_attempt_that_succeeds_settles_the_elements(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(50, 50)))
-    tracker.record_signal(Signal(FINISHED, "s0", 0, ElementCounts(40, 40)))
-    tracker.record_signal(Signal(RUNNING, "s0", 0, ElementCounts(90, 90)))
-    tracker.record_signal(Signal(FINISHED, "s0", 0, ElementCounts(91, 91)))
-    assert first(tracker).elements == 40
+COUNTED: dict[str, tuple[list[tuple[SignalKind, int, int, int]], tuple[int, ...]]] = {
+    "a task counts once, however often it runs": (
+        [(kind, 0, 5, 5) for kind in (STARTED, FINISHED, STARTED, RUNNING, FINISHED)],
+        (1, 1, 0, 5, 5),
+    ),
+    "elements are those of the attempt that is farthest": (
+        [(RUNNING, 0, 50, 10), (FAILED, 0, 60, 10), (RUNNING, 0, 20, 30), (RUNNING, 1, 1, 1)],
+        (2, 0, 1, 61, 31),
+    ),
+    "the first attempt that succeeds settles the elements": (
+        [(RUNNING, 0, 50, 50), (FINISHED, 0, 40, 40), (RUNNING, 0, 90, 90), (FINISHED, 0, 91, 91)],
+        (1, 1, 0, 40, 40),
+    ),
+    "every failed attempt counts": ([(FAILED, 0, 0, 0), (FAILED, 0, 0, 0)], (1, 0, 2, 0, 0)),
+}
+"""Signals, and the tasks that have started, are done and have failed, with their elements."""
 
 
-def test_every_failed_attempt_counts(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(FAILED, "s0", 0))
-    tracker.record_signal(Signal(FAILED, "s0", 0))
-    assert first(tracker).tasks_failed == 2
-    assert first(tracker).tasks_started == 1
+@pytest.mark.parametrize(("signals", "found"), COUNTED.values(), ids=COUNTED)
+def test_tasks_and_elements(tracker: BatchTracker, signals: Any, found: tuple[int, ...]) -> None:
+    for kind, partition, *counts in signals:
+        tracker.record_signal(Signal(kind, "s0", partition, ElementCounts(*counts)))
+    of = first(tracker)
+    assert found == (of.tasks_started, of.tasks_done, of.tasks_failed, of.elements, of.busiest)
 
 
 def test_committed_reports_make_the_figures_exact(tracker: BatchTracker) -> None:
@@ -258,21 +250,29 @@ def test_seconds_run_while_the_stage_does() -> None:
 # States.
 
 
-def test_stages_wait_for_their_first_task(tracker: BatchTracker) -> None:
-    assert states(tracker) == ["waiting", "waiting", "waiting"]
-    tracker.record_signal(Signal(STARTED, "s0", 0))
-    assert states(tracker) == ["running", "waiting", "waiting"]
+STATES: dict[str, tuple[list[tuple[SignalKind, str]], list[str]]] = {
+    "stages wait": ([], ["waiting", "waiting", "waiting"]),
+    "for their first task": ([(STARTED, "s0")], ["running", "waiting", "waiting"]),
+    "a stage may have more tasks than those that are done": (
+        [(FINISHED, "s0"), (STARTED, "s1")],
+        ["running", "running", "waiting"],
+    ),
+    "all before a shuffle is done when its reader starts": (
+        [(STARTED, "s2")],
+        ["done", "done", "running"],
+    ),
+    "a retry that works leaves a stage running": (
+        [(FAILED, "s0"), (STARTED, "s0")],
+        ["running", "waiting", "waiting"],
+    ),
+}
 
 
-def test_a_stage_may_have_more_tasks_than_those_that_are_done(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(FINISHED, "s0", 0))
-    tracker.record_signal(Signal(STARTED, "s1", 0))
-    assert states(tracker) == ["running", "running", "waiting"]
-
-
-def test_all_before_a_shuffle_is_done_when_its_reader_starts(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(STARTED, "s2", 0))
-    assert states(tracker) == ["done", "done", "running"]
+@pytest.mark.parametrize(("signals", "found"), STATES.values(), ids=STATES)
+def test_states(tracker: BatchTracker, signals: Any, found: list[str]) -> None:
+    for kind, stage_id in signals:
+        tracker.record_signal(Signal(kind, stage_id, 0))
+    assert states(tracker) == found
 
 
 def test_a_side_input_is_done_when_its_reader_starts() -> None:
@@ -299,12 +299,6 @@ def test_failure_tells_failed_stages_from_those_it_stopped(tracker: BatchTracker
     tracker.record_signal(Signal(FAILED, "s1", 0))
     tracker.end(None)
     assert states(tracker) == ["stopped", "failed", "waiting"]
-
-
-def test_a_retry_that_works_leaves_a_stage_running(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(FAILED, "s0", 0))
-    tracker.record_signal(Signal(STARTED, "s0", 0))
-    assert first(tracker).state is StageState.RUNNING
 
 
 def test_what_a_task_has_read_says_nothing_of_its_own(tracker: BatchTracker) -> None:
