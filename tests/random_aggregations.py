@@ -22,12 +22,7 @@ from apache_beam.coders import VarIntCoder
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms import combiners, cy_combiners
 from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
-from apache_beam.transforms.window import (
-    FixedWindows,
-    IntervalWindow,
-    TimestampedValue,
-    WindowFn,
-)
+from apache_beam.transforms.window import FixedWindows, IntervalWindow, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from random_pipelines import Longest, Pairs, Window, at_the_end, put
@@ -244,16 +239,6 @@ class Aggregations:
                     return False
             watermark = arrival.watermark
         return True
-
-    def for_streams(self) -> "Aggregations":
-        """The same without a second grouping of sessions that get late elements.
-
-        That depends on where the first one holds the watermark, which is not always where Beam's
-        trigger driver does.
-        """
-        if self.window.kind != "sessions" or self.is_in_time:
-            return self
-        return replace(self, combines=tuple(sorted({*self.combines, "count"} - {"twice", "again"})))
 
     def fewer(self) -> Iterator["Aggregations"]:
         """The same with less."""
@@ -514,10 +499,7 @@ def _read(kind: str, blocks: list[tuple[Row, ...]], number: int) -> Iterator[pa.
 @contextmanager
 def by_the_driver() -> Iterator[None]:
     """Lets Beam's trigger driver make the groups of a stream."""
-    driven = {
-        GroupStrategy.WINDOWS: TriggerGrouping,
-        GroupStrategy.SESSIONS: SessionGrouping,
-    }
+    driven = {GroupStrategy.WINDOWS: TriggerGrouping, GroupStrategy.SESSIONS: SessionGrouping}
     with mock.patch.dict(STREAMING, driven):
         yield
 

@@ -130,7 +130,6 @@ class Trial:
     def _wrong_results(self, made: Aggregations) -> str:
         if problem := wrong_in_batch(made):
             return problem
-        made = made.for_streams()
         with by_the_driver():
             build = partial(made.build, streaming=True, columns=False)
             driven, of_driver = self._as_stream(build, How())

@@ -63,8 +63,39 @@ PROGRAMS = {
         build(beam.Pipeline()).run()
         beam.Pipeline() | "Fetch" >> ReadFromSpark("csv", {"path": "/data"})
     """,
+    "of_ddl": """
+        from sparkbeam.io import ReadFromSpark, WriteToSpark
+
+        schema = "day date, of struct<a: decimal(9, 2), b: array<string>> NOT NULL"
+        with beam.Pipeline() as pipeline:
+            rows = pipeline | ReadFromSpark("csv", {"path": "/data"}, schema)
+            rows | WriteToSpark("parquet", {"path": "/days"}, "day date")
+    """,
     "two": "build(beam.Pipeline()).run(); build(beam.Pipeline('DataflowRunner')).run()",
     "of_results": "build(beam.Pipeline()).run().metrics().query()['counters'][0]",
+    "wrong_second": """
+        with beam.Pipeline() as first:
+            build(first)
+        with beam.Pipeline() as second:
+            build(second) | beam.Map(nobody)
+    """,
+    "misuse_of_third": """
+        build(beam.Pipeline()).run()
+        build(beam.Pipeline()).run()
+        with beam.Pipeline() as third:
+            third.create(1)
+    """,
+    "data_of_second": """
+        build(beam.Pipeline()).run()
+        with beam.Pipeline() as second:
+            second | beam.Create(open("/nothing/here"))
+    """,
+    "interactive": """
+        import apache_beam.runners.interactive.interactive_beam as ib
+        from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
+
+        ib.collect(beam.Pipeline(InteractiveRunner()) | beam.Create([1]))
+    """,
     "not_run": "build(beam.Pipeline())",
     "exits": "build(beam.Pipeline()).run(); sys.exit(3)",
     "ends": "build(beam.Pipeline()).run(); os._exit(4)",
@@ -101,7 +132,12 @@ PROGRAMS = {
     "helper": "WORDS = 1",
 }
 OTHERS = {"plain": "print('Hello.')", "wrong": "this is is wrong"}
-APART = ("arguments", "columns_of_files", "ends", "of_spark")
+YAML = {
+    "yaml": "{type: Create, config: {elements: [1]}}, {type: LogForTesting}",
+    "yaml_of_java": "{type: ReadFromBigTable, config: {project: p, instance: i, table: t}}",
+    "yaml_wrong": "{type: Creat, config: {elements: [1]}}",
+}
+APART = ("arguments", "columns_of_files", "ends", "of_ddl", "of_spark")
 """Programs that are examined in a process of their own."""
 
 
@@ -117,6 +153,9 @@ def test_each_kind_of_program_is_told_from_others(
 ) -> None:
     texts = {name: dedent(BEAM) + dedent(text) for name, text in PROGRAMS.items()} | OTHERS
     names = {name: program(text, f"{name}.py") for name, text in texts.items()}
+    for name, steps in YAML.items():
+        text = f"pipeline: {{type: chain, transforms: [{steps}]}}"
+        names[name] = program(text, f"{name}.yaml")
     monkeypatch.setattr(sys, "stdin", io.StringIO())
     verdicts = {}
     for name in names.keys() - {*APART}:
@@ -137,10 +176,7 @@ def test_each_kind_of_program_is_told_from_others(
 def test_a_program_that_does_not_end_is_ended() -> None:
     name = program("import time; time.sleep(600)")
     ((row,),) = checking.verdicts([name], [], is_module=False, seconds=0.1)
-    assert (row.verdict, row.reason) == (
-        "not checked",
-        "No pipeline ran within 0.1 seconds.",
-    )
+    assert (row.verdict, row.reason) == ("not checked", "No pipeline ran within 0.1 seconds.")
     assert "--timeout" in row.remedy
 
 
@@ -194,6 +230,21 @@ def test_the_exit_code_says_that_a_program_cannot_run(
     assert result.exit_code == code
     assert command("check", "--json", name, "--input=x").stdout.startswith('{"program": "')
     assert given == [["--input", "x"], ["--input=x"]]
+
+
+@pytest.mark.parametrize(
+    ("name", "called", "told"),
+    [
+        ("a.ipynb", "check", "convert it with 'jupyter nbconvert --to script'"),
+        ("a.yaml", "run", "'sparkbeam yaml', or give '-m apache_beam.yaml.main"),
+    ],
+)
+def test_a_file_that_is_no_python_program_has_another_command(
+    name: str, called: str, told: str
+) -> None:
+    result = command(called, program("", name))
+    assert result.exit_code == 2
+    assert told in " ".join(result.stderr.split())
 
 
 def test_the_command_starts_no_spark() -> None:

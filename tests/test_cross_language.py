@@ -16,12 +16,10 @@ from apache_beam.io.debezium import DriverClassName
 from apache_beam.transforms import external, managed
 from apache_beam.transforms import external_transform_provider as providers
 from apache_beam.typehints.decorators import TypeCheckError
-from apache_beam.yaml import yaml_provider
 
-from sparkbeam import ConfigurationError, SparkRunner, UnsupportedTransform
+from sparkbeam import SparkRunner, UnsupportedTransform
 from sparkbeam.cli.replaced_runners import on_our_runner
 from sparkbeam.common.entry_points import REPLACEMENTS, registered
-from sparkbeam.upstream.yaml_scopes import runs_elsewhere
 
 SERVICES = ("ExpansionService", "ExternalTransform", "external_transform_provider")
 BASES = (external.ExternalTransform, providers.ExternalTransform)
@@ -183,6 +181,10 @@ def test_one_that_is_constructed_before_its_pipeline_is_refused_by_the_commands(
     with on_our_runner("program", is_told=False), pytest.raises(UnsupportedTransform) as caught:
         ReadFromBigtable("p", "i", "t")
     assert caught.value.label == "ReadFromBigtable"
+    service = "localhost:8097"
+    with on_our_runner("program", is_told=False), pytest.raises(UnsupportedTransform) as caught:
+        external.SchemaAwareExternalTransform.discover(service)
+    assert caught.value.label == "SchemaAwareExternalTransform.discover"
 
 
 def test_other_runners_reach_their_services() -> None:
@@ -192,24 +194,3 @@ def test_other_runners_reach_their_services() -> None:
     pipeline = beam.Pipeline(runner="DirectRunner")
     with pytest.raises(ReachedError):
         _ = pipeline | ReadFromBigtable("p", "i", "t")
-
-
-def types_of_yaml() -> list[str]:
-    """The types of Beam YAML that another process provides."""
-    return sorted(
-        kind
-        for kind, found in yaml_provider.standard_providers().items()
-        if all(map(runs_elsewhere, found))
-    )
-
-
-@pytest.mark.parametrize("kind", types_of_yaml())
-def test_each_type_of_yaml_is_refused_or_runs_here(kind: str) -> None:
-    from apache_beam.yaml.yaml_transform import expand_pipeline
-
-    source = "" if kind.startswith("Read") else "{type: Create, config: {elements: [{a: 1}]}}, "
-    spec = f"pipeline: {{type: chain, transforms: [{source}{{type: {kind}, config: {{a: b}}}}]}}"
-    pipeline = beam.Pipeline(runner=SparkRunner())
-    with pytest.raises((ValueError, ConfigurationError)) as caught:
-        expand_pipeline(pipeline, spec)
-    assert kind in str(caught.value)

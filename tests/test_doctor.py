@@ -47,9 +47,7 @@ def test_a_session_of_spark_can_do_all_of_it(forgotten: Any, tmp_path: Path) -> 
         result = command("doctor", "--json", checkpoint, f"--reach={address}", name)
     found = checks(result)
     failed = {name: check["text"] for name, check in found.items() if check["state"] != OK}
-    assert failed == {
-        "import helper.parts": "ModuleNotFoundError: No module named 'helper'",
-    }
+    assert failed == {"import helper.parts": "ModuleNotFoundError: No module named 'helper'"}
     assert result.exit_code == 1
     assert {one.value for one in Capability} <= found.keys()
     assert {*worker_checks.PACKAGES, "Python", "memory", "import apache_beam"} <= found.keys()

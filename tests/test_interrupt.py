@@ -111,6 +111,30 @@ FAILS_ALONE = """
     print(result.state)
 """
 
+WITH_JVM = """
+    from sparkbeam import SparkRunner
+    from sparkbeam.io import WriteToSpark
+
+    def slow(element, path):
+        put(element, path)
+        time.sleep(1)
+
+    def make():
+        return beam.Pipeline(SparkRunner(), argv=["--spark_master=local[1]"])
+
+    pipeline = make()
+    _ = pipeline | beam.Create(range(500)) | beam.Map(slow, sign_of)
+    result = pipeline.run()
+    try:
+        result.wait_until_finish()
+    finally:
+        print(result.state)
+        try:
+            make() | beam.Create([1]) | WriteToSpark("parquet", {"path": "out"}, "id bigint")
+        except Exception as error:
+            print(error)
+"""
+
 
 class Program:
     """A program that leaves a sign of each element."""
@@ -138,6 +162,10 @@ class Program:
 
     def send(self, number: int) -> None:
         self._process.send_signal(number)
+
+    def send_to_all(self, number: int) -> None:
+        """Send a signal to the JVM too, as systemd and timeout do."""
+        os.killpg(self._process.pid, number)
 
     def end(self) -> tuple[int, str, list[str]]:
         """The exit code, what it has printed, and what of its errors is not from the start."""
@@ -218,6 +246,20 @@ def test_a_signal_to_end_is_an_orderly_stop(tmp_path: Path, number: Any, way: st
         assert lines[-1] == f"Ended by {number.name}: the pipeline was cancelled."
     found = status(f"{program.sign}.checkpoint")
     assert (found.health, found.is_well) == (Health.STOPPED, False)
+
+
+def test_a_signal_to_the_jvm_too_is_an_orderly_stop(tmp_path: Path) -> None:
+    program = Program(tmp_path, WITH_JVM)
+    until(program.works)
+    program.send_to_all(signal.SIGTERM)
+    code, out, lines = program.end()
+    assert code == 128 + signal.SIGTERM
+    assert out == (
+        "CANCELLED\nThe Spark session of this program has ended. "
+        "Start the program again, or a new session.\n"
+    )
+    assert "Traceback" not in "".join(lines)
+    assert lines[-1] == "Ended by SIGTERM: the pipeline was cancelled."
 
 
 def test_a_signal_that_python_has_ignored_ends_the_program_nevertheless(tmp_path: Path) -> None:

@@ -11,10 +11,15 @@ from sparkbeam.common import local_files
 from sparkbeam.connectors.storage import LocalStorage
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.explain import saving
+from sparkbeam.plan.model import Plan
 from sparkbeam.streaming.checkpoint_files import LocalFiles, files
 
 OTHER = 54_321
 """A user that is not this one."""
+
+
+def saved(path: Path, text: str = "") -> None:
+    saving.save(path, Plan(()), "", {}, text)
 
 
 def writes_of(folder: Path, name: str) -> dict[str, object]:
@@ -22,7 +27,7 @@ def writes_of(folder: Path, name: str) -> dict[str, object]:
     return {
         "checkpoint": lambda content: LocalFiles(str(folder)).write(name, content),
         "output": lambda content: LocalStorage().write(f"{folder}/sparkbeam/{name}", content),
-        "saved": lambda content: saving.write(folder / "sparkbeam" / name, content.decode()),
+        "saved": lambda content: saved(folder / "sparkbeam" / name, content.decode()),
     }
 
 
@@ -180,4 +185,4 @@ def test_a_checkpoint_to_which_others_may_write_is_named(folder: str, tmp_path: 
 def test_a_file_that_cannot_be_saved_is_an_error_with_the_remedy(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="Give another path"):
-        saving.write(tmp_path / "file/plan.txt", "")
+        saved(tmp_path / "file/plan.txt")

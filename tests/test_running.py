@@ -207,6 +207,24 @@ def test_the_hook_of_the_program_gets_its_exceptions() -> None:
     assert command("run", program(f"{hook}raise ValueError('bad')")).stdout == "bad 3\n"
 
 
+def test_a_transform_of_another_language_is_refused_before_there_is_a_pipeline() -> None:
+    text = """
+        import socket, subprocess
+        from apache_beam.io.gcp.bigtableio import ReadFromBigtable
+
+        def reach(*args, **named):
+            raise AssertionError("reached")
+
+        socket.socket.connect = subprocess.Popen.__init__ = reach
+        ReadFromBigtable("p", "i", "t")
+    """
+    words = [sys.executable, "-m", "sparkbeam", "run", program(text)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "UnsupportedTransform: 'ReadFromBigtable': it (apache_beam" in done.stderr
+    assert "reached" not in done.stderr
+
+
 FACTS = """
     import apache_beam
     import atexit, json, multiprocessing, pickle, signal, sys, threading, time

@@ -31,11 +31,7 @@ from apache_beam.io import fileio, iobase
 from apache_beam.metrics import Metrics
 from apache_beam.metrics.cells import CounterCell, DistributionCell
 from apache_beam.metrics.metricbase import MetricName
-from apache_beam.options.pipeline_options import (
-    PipelineOptions,
-    StandardOptions,
-    TypeOptions,
-)
+from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions, TypeOptions
 from apache_beam.pipeline import PipelineVisitor
 from apache_beam.portability import common_urns
 from apache_beam.pvalue import AsDict, AsList, AsSingleton

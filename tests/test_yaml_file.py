@@ -1,6 +1,7 @@
 """``sparkbeam yaml``, and the types of Beam YAML's own catalogue."""
 
 import importlib
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -15,6 +16,7 @@ from apache_beam.utils import subprocess_server
 from click.testing import CliRunner, Result
 from in_process_batch import BatchRunner
 
+from sparkbeam import ConfigurationError
 from sparkbeam.cli import main_program, programs
 from sparkbeam.cli.commands import main
 from sparkbeam.replaced.yaml.providers import native
@@ -92,6 +94,19 @@ def circle(*names: str) -> str:
     ("text", "told"),
     [
         (circle("A", "B"), "form a cycle: A reads B reads A."),
+        (
+            circle("A")
+            .replace("input: A", "input: [B, A.bad]")
+            .replace("{x: x}", "{x: x}, error_handling: {output: bad}")
+            + "\n  - {type: Create, name: B, config: {elements: [{x: 1}]}}",
+            "form a cycle: A reads A.",
+        ),
+        (
+            PIPELINE.replace("type: WriteToText", "type: Create").replace(
+                "path: out", "elements: [1]"
+            ),
+            "reads no other transform: leave out its 'input'.",
+        ),
         (circle("A", "B", "C"), "form a cycle: A reads B reads C reads A."),
         (PIPELINE.replace("MapToFields", "MapToField"), 'type MapToField for "MapToField" at line'),
         (PIPELINE.replace("[{word: a}", "[{word: a"), "line 5, column"),
@@ -101,7 +116,6 @@ def circle(*names: str) -> str:
         (f"{PIPELINE}options: [a]", "its 'options', if any, must also be a dictionary."),
         ("", "'pipeline.yaml' is not a Beam YAML pipeline: it must be a dictionary with the key"),
         ("- pipeline", "must be a dictionary with the key 'pipeline'"),
-        (PIPELINE.replace("MapToFields", "MapToField"), "type MapToField for"),
         (PIPELINE.replace("MapToFields", "MapToField"), "use MapToFields."),
         (PIPELINE.replace("type: Combine", "\ttype: Combine"), "found character"),
     ],
@@ -178,6 +192,11 @@ def needs_java(kind: str) -> bool:
 
 
 REFUSED = [kind for kind in yaml_provider.standard_providers() if needs_java(kind)]
+ELSEWHERE = [
+    kind
+    for kind, found in yaml_provider.standard_providers().items()
+    if all(map(runs_elsewhere, found))
+]
 
 
 def test_of_the_catalogue_only_systems_without_a_counterpart_need_java() -> None:
@@ -204,6 +223,7 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for owner, name in (
         (subprocess, "Popen"),
+        (socket.socket, "connect"),
         (urllib.request, "urlopen"),
         (subprocess_server.JavaHelper, "get_java"),
         (grpc, "insecure_channel"),
@@ -212,19 +232,20 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize("kind", REFUSED)
-def test_a_type_of_java_is_refused_before_a_process_starts(kind: str) -> None:
+@pytest.mark.parametrize("kind", ELSEWHERE)
+def test_a_type_of_another_language_is_refused_or_runs_here(kind: str) -> None:
     given = "" if kind.startswith("Read") else "input: Create, "
     spec = f"""
 type: composite
 transforms:
   - {{type: Create, config: {{elements: [{{a: 1}}]}}}}
-  - {{type: {kind}, {given}config: {{}}}}
+  - {{type: {kind}, {given}config: {{a: b}}}}
 """
-    match = f"'YamlTransform/Composite/{kind}' .*cross-language"
-    with pytest.raises(ValueError, match=match) as caught:
+    with pytest.raises((ValueError, ConfigurationError), match=kind) as caught:
         _ = beam.Pipeline(BatchRunner()) | yaml_transform.YamlTransform(spec)
-    assert ("in another language" in str(caught.value)) is kind.endswith("-java")
+    if kind in REFUSED:
+        assert caught.match(f"'YamlTransform/Composite/{kind}' .*cross-language")
+        assert ("in another language" in str(caught.value)) is kind.endswith("-java")
 
 
 def in_two_languages(kind: str) -> bool:

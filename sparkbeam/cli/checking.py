@@ -9,6 +9,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +62,7 @@ def programs_in(path: Path) -> list[str]:
 def verdicts(
     programs: Sequence[str], arguments: Sequence[str], *, is_module: bool, seconds: float
 ) -> Iterator[list[Verdict]]:
-    """Yield the verdicts on each program, at least one, in order.
-
-    Args:
-        programs: files or modules.
-        arguments: of each program.
-        seconds: the time limit of each program.
-    """
+    """Yield the verdicts on each program, at least one, in order."""
     task = examining.Task(
         tuple(programs), tuple(arguments), is_module, seconds, os.cpu_count() or 1
     )
@@ -126,7 +121,6 @@ class Examined:
 
     Attributes:
         code: its exit code; None if it was ended.
-        last_line: the last line of its standard error.
     """
 
     lines: list[dict[str, Any]]
@@ -147,6 +141,10 @@ def judged(program: str, found: Examined, seconds: float) -> list[Verdict]:
     if problems:
         rows = (Verdict(program, CANNOT_RUN, **problem) for problem in problems)
         return list(dict.fromkeys(rows))
+    if pipelines and "error" in end and not end["may_lack_results"]:
+        earlier = "a pipeline that runs" if len(pipelines) == 1 else "pipelines that run"
+        reason = f"After {earlier}, it ended with {end['error']}"
+        return [Verdict(program, FAILS, "", reason, _REMEDIES.get(end["kind"], _REMEDY))]
     if pipelines and "asks_spark" not in end:
         return [Verdict(program, RUNS, reason=_note(found, len(pipelines), seconds))]
     return [_without_pipeline(program, found, seconds)]
@@ -170,32 +168,26 @@ def _note(found: Examined, pipelines: int, seconds: float) -> str:
 
 
 def _without_pipeline(program: str, found: Examined, seconds: float) -> Verdict:
-    end = found.end
-    if found.code is None:
-        return Verdict(
-            program,
-            UNKNOWN,
-            "",
-            f"No pipeline ran within {seconds:g} seconds.",
-            "Find out what pipeline construction is waiting for, or raise --timeout.",
-        )
+    end, code = found.end, found.code
+    unknown = partial(Verdict, program, UNKNOWN)
+    if code is None:
+        remedy = "Find out what pipeline construction is waiting for, or raise --timeout."
+        return unknown("", f"No pipeline ran within {seconds:g} seconds.", remedy)
     if end is None:
-        reason = f"It ended its process with exit code {found.code} before it ran a pipeline."
-        return Verdict(program, UNKNOWN, "", f"{reason} {found.last_line}".strip(), _ARGUMENTS)
+        reason = f"It ended its process with exit code {code} before it ran a pipeline."
+        return unknown("", f"{reason} {found.last_line}".strip(), _ARGUMENTS)
     if "asks_spark" in end:
-        return Verdict(program, UNKNOWN, end["asks_spark"], _ASKS_SPARK, _EXPLAIN)
+        return unknown(end["asks_spark"], _ASKS_SPARK, _EXPLAIN)
     if end.get("kind") == "EOFError":
-        return Verdict(
-            program, UNKNOWN, "", "It reads standard input, which is empty here.", _ARGUMENTS
-        )
+        return unknown("", "It reads standard input, which is empty here.", _ARGUMENTS)
     if "error" in end:
-        return Verdict(program, FAILS, "", end["error"], _remedy(end["kind"]))
+        return Verdict(program, FAILS, "", end["error"], _REMEDIES.get(end["kind"], _REMEDY))
     code = end.get("code")
     if code:
         reason = f"It ended with exit code {code} before it ran a pipeline."
         if code == _USAGE:
             reason = "It needs other arguments."
-        return Verdict(program, UNKNOWN, "", f"{reason} {found.last_line}".strip(), _ARGUMENTS)
+        return unknown("", f"{reason} {found.last_line}".strip(), _ARGUMENTS)
     if not any(each.get("is_of_beam") for each in found.lines):
         return Verdict(program, NO_BEAM)
     return Verdict(program, NO_PIPELINE, "", "It creates no pipeline with these arguments.")
@@ -206,12 +198,13 @@ _EXPLAIN = "To see how it runs, use sparkbeam explain, which starts Spark."
 _ARGUMENTS = "Give it the arguments with which it runs a pipeline, after --."
 
 
-def _remedy(kind: str) -> str:
-    if kind in ("ImportError", "ModuleNotFoundError"):
-        return "Install the module, or start the command in the folder of the program."
-    if kind == "SyntaxError":
-        return "Correct the program."
-    return "Correct the program, or give it what it needs, for example arguments after --."
+_MODULE = "Install the module, or start the command in the folder of the program."
+_REMEDIES = {
+    **dict.fromkeys(("ImportError", "ModuleNotFoundError"), _MODULE),
+    "SyntaxError": "Correct the program.",
+    examining.YAML: "Correct the pipeline.",
+}
+_REMEDY = "Correct the program, or give it what it needs, for example arguments after --."
 
 
 @contextmanager

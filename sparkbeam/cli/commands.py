@@ -9,11 +9,13 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import augment_usage_errors
 
 from sparkbeam import __version__
 from sparkbeam.cli.programs import Program
@@ -23,8 +25,21 @@ from sparkbeam.common.entry_points import COMMANDS, function, registered
 from sparkbeam.errors import SparkBeamError
 
 
+class _Command(click.Command):
+    """A command whose wrong arguments are usage errors, also where this package finds them."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except SparkBeamError as error:
+            with augment_usage_errors(ctx):
+                raise usage_error(error) from error
+
+
 class _Commands(ShortErrors):
     """The commands of sparkbeam, and those of the packages beside it."""
+
+    command_class = _Command
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *registered(COMMANDS)})
@@ -64,10 +79,7 @@ _OVER_PROGRAM: dict[str, Any] = {
 _PROGRAM = click.argument("program")
 _ARGUMENTS = click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 _AS_MODULE = click.option(
-    "-m",
-    "is_module",
-    is_flag=True,
-    help="PROGRAM is the name of a module, as in 'python -m'.",
+    "-m", "is_module", is_flag=True, help="PROGRAM is the name of a module, as in 'python -m'."
 )
 
 
@@ -137,8 +149,7 @@ def yaml(file: str, options: tuple[str, ...]) -> None:
 
 
 @main.command(
-    short_help="Check which Beam programs run on Spark, and what the others need.",
-    **_OVER_PROGRAM,
+    short_help="Check which Beam programs run on Spark, and what the others need.", **_OVER_PROGRAM
 )
 @_AS_MODULE
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each verdict.")
@@ -154,8 +165,9 @@ def yaml(file: str, options: tuple[str, ...]) -> None:
 def check(words: tuple[str, ...], is_module: bool, as_json: bool, timeout: float) -> None:
     """Check which Beam programs run on Spark, and what the others need.
 
-    Each PROGRAM is a file, a folder or, with -m, a module. In a folder, every
-    Python file that mentions Beam is a program. Each program runs to its end in
+    Each PROGRAM is a file, a folder or, with -m, a module; a file .yaml is a
+    pipeline of Beam YAML, with the ARGUMENTS of 'sparkbeam yaml'. In a folder,
+    every Python file that mentions Beam is a program. Each program runs to its end in
     its own process with the ARGUMENTS, including all code outside of pipelines.
     Its pipelines are built and planned, but not executed, and Spark is not
     started.
@@ -234,8 +246,7 @@ def explain(
 
 
 @main.command(
-    short_help="Run a Beam program on Spark and report on its pipelines.",
-    **_OVER_PROGRAM,
+    short_help="Run a Beam program on Spark and report on its pipelines.", **_OVER_PROGRAM
 )
 @_AS_MODULE
 @click.option("--json", "as_json", is_flag=True, help="Print a line of JSON for each pipeline.")
@@ -287,10 +298,7 @@ def drain(location: str) -> None:
     """
     from sparkbeam.streaming.execution import ask_to_drain
 
-    try:
-        asked = ask_to_drain(location)
-    except SparkBeamError as error:
-        raise usage_error(error) from error
+    asked = ask_to_drain(location)
     click.echo(
         "The pipeline ends its sources, now if it is running, else at its next start."
         if asked
@@ -342,23 +350,16 @@ def doctor(
             f"{shown(str(program))} is not valid Python: {error}.", param_hint="PROGRAM"
         ) from None
     checks = []
-    try:
-        session = _session(options)
-        for subject, found in (
-            ("Session", examination.session_checks(session)),
-            (
-                "Workers",
-                examination.worker_checks_of(session, modules, addresses, checkpoint_location),
-            ),
-        ):
-            part = list(found)
-            checks += part
-            if not as_json:
-                click.echo(f"{subject}\n" + "\n".join(examination.check_lines(part)) + "\n")
-    except SparkBeamError as error:
-        raise usage_error(error) from error
+    session = _session(options)
+    of_session = examination.session_checks(session)
+    of_workers = examination.worker_checks_of(session, modules, addresses, checkpoint_location)
+    for subject, found in (("Session", of_session), ("Workers", of_workers)):
+        part = list(found)
+        checks += part
+        if not as_json:
+            click.echo(f"{subject}\n" + "\n".join(examination.check_lines(part)) + "\n")
     for check in checks if as_json else ():
-        click.echo(json.dumps(check.content()))
+        click.echo(json.dumps(asdict(check)))
     if any(check.state == examination.FAILS for check in checks):
         raise SystemExit(1)
 
@@ -395,10 +396,7 @@ def status(location: str, as_json: bool, max_lag: float | None, patience: float 
     """
     from sparkbeam.streaming.status import status as found_at
 
-    try:
-        found = found_at(location, max_lag=max_lag, patience=patience)
-    except SparkBeamError as error:
-        raise usage_error(error) from error
+    found = found_at(location, max_lag=max_lag, patience=patience)
     click.echo(json.dumps(found.content()) if as_json else "\n".join(found.lines()))
     if not found.is_well:
         raise SystemExit(1)
@@ -416,10 +414,7 @@ def checkpoint(location: str, as_json: bool) -> None:
     """
     from sparkbeam.streaming.checkpoint import checkpoint_content
 
-    try:
-        found = checkpoint_content(location)
-    except SparkBeamError as error:
-        raise usage_error(error) from error
+    found = checkpoint_content(location)
     click.echo(json.dumps(found.content()) if as_json else "\n".join(found.lines()))
 
 
@@ -473,18 +468,10 @@ def state(
     plan = None if program is None else Program(program, is_module, arguments).plan()
     if program is None and arguments:
         raise click.UsageError("ARGUMENTS require --program.")
-    try:
-        store = SparkStore(partial(_local_spark, conf), absolute(location))
-        for found in read_state(location, store, plan).states(step, key):
-            lines = map(json.dumps, found.content()) if as_json else found.lines()
-            click.echo("\n".join(lines))
-    except SparkBeamError as error:
-        raise usage_error(error) from error
-
-
-def _local_spark(conf: Iterable[str]) -> Any:
-    """Return a local session."""
-    return _session({"spark_conf": conf})
+    store = SparkStore(partial(_session, {"spark_conf": conf}), absolute(location))
+    for found in read_state(location, store, plan).states(step, key):
+        lines = map(json.dumps, found.content()) if as_json else found.lines()
+        click.echo("\n".join(lines))
 
 
 def _session(options: Mapping[str, Any]) -> Any:
@@ -527,11 +514,8 @@ def watch(location: str, port: int) -> None:
     from sparkbeam.observe.page import opening
     from sparkbeam.observe.page.watch import CheckpointView
 
-    try:
-        opening.check()
-        view = CheckpointView(location)
-    except SparkBeamError as error:
-        raise usage_error(error) from error
+    opening.check()
+    view = CheckpointView(location)
     with contextlib.suppress(KeyboardInterrupt):
         click.echo(f"The live page is at {opening.server(port).add(view)}")
         threading.Event().wait()
@@ -549,14 +533,10 @@ def _check_targets(files: Iterable[Path], check_suffix: Callable[[Path], None]) 
 
 
 def _save(pipelines: Iterable[Any], files: Iterable[Path]) -> None:
-    """Save each pipeline to each file."""
     listed = list(pipelines)
     for file in files:
         for number, pipeline in enumerate(listed, start=1):
             # Further pipelines of a program are saved to plan-2.html, …
             name = file.name if number == 1 else f"{file.stem}-{number}{file.suffix}"
-            try:
-                pipeline.save(file.with_name(name))
-            except SparkBeamError as error:
-                raise usage_error(error) from error
+            pipeline.save(file.with_name(name))
             click.echo(f"Saved {file.with_name(name)}", err=True)

@@ -11,14 +11,17 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from sparkbeam.cli import main_program
+import click
+
+from sparkbeam.cli import main_program, yaml_file
+from sparkbeam.cli.made_pipelines import watch_pipelines
 from sparkbeam.cli.replaced_runners import on_our_runner
 from sparkbeam.errors import SparkBeamError
 
@@ -26,12 +29,12 @@ if TYPE_CHECKING:
     from sparkbeam.explain.findings import Finding
 
 
-def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool) -> None:
-    """Run a program and write what is found of its pipelines.
+YAML = "YAML"
+"""Kind of an error in a pipeline of Beam YAML."""
 
-    Args:
-        is_module: the name is that of a module.
-    """
+
+def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool) -> None:
+    """Run a program and write what is found of its pipelines."""
     from sparkbeam.explain.findings import Finding, findings, named
     from sparkbeam.spark.session import SparkNotStartedError, unstarted
 
@@ -40,12 +43,15 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
         findings.collected(lines),
         on_our_runner(name, is_told=False),
         unstarted(),
-        _watched() as waiting,
+        watch_pipelines() as pipelines,
     ):
         end: dict[str, Any] = {}
         try:
-            main_program.start(name, arguments, is_module=is_module)
-            for pipeline in waiting():
+            if not is_module and name.endswith(yaml_file.SUFFIXES):
+                yaml_file.start(name, arguments)
+            else:
+                main_program.start(name, arguments, is_module=is_module)
+            for pipeline in pipelines.waiting():
                 pipeline.run()
         except SystemExit as exit:
             end = {"code": exit.code if isinstance(exit.code, int) else int(exit.code is not None)}
@@ -53,8 +59,16 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
             end = {"findings": [asdict(Finding.of(error))]}
         except SparkNotStartedError as error:
             end = {"asks_spark": error.label}
+        except click.ClickException as error:
+            end = {"error": error.format_message(), "kind": YAML, "may_lack_results": False}
+            if isinstance(error.__cause__, SparkBeamError):
+                end = {"findings": [asdict(Finding.of(error.__cause__))]}
         except BaseException as error:
-            end = {"error": named(error), "kind": type(error).__name__}
+            end = {
+                "error": named(error),
+                "kind": type(error).__name__,
+                "may_lack_results": pipelines.may_lack_results(error),
+            }
         lines.write(end=end, is_of_beam=_is_of_beam(sys.modules["__main__"]))
 
 
@@ -75,31 +89,6 @@ class _Lines(list["tuple[Finding, ...]"]):
             lines.write(f"{json.dumps(content)}\n")
 
 
-@contextmanager
-def _watched() -> Iterator[Callable[[], list[Any]]]:
-    """Yield a function that returns the pipelines made meanwhile that nobody has run."""
-    from apache_beam import Pipeline
-
-    beams: Any = Pipeline
-    made, run = beams.__init__, beams.run
-    known: list[Any] = []
-    started: list[Any] = []
-
-    def noted(pipeline: Any, *args: Any, **kwargs: Any) -> None:
-        made(pipeline, *args, **kwargs)
-        known.append(pipeline)
-
-    def ran(pipeline: Any, *args: Any, **kwargs: Any) -> Any:
-        started.append(pipeline)
-        return run(pipeline, *args, **kwargs)
-
-    beams.__init__, beams.run = noted, ran
-    try:
-        yield lambda: [each for each in known if each not in started and each.applied_labels]
-    finally:
-        beams.__init__, beams.run = made, run
-
-
 def _is_of_beam(main: ModuleType) -> bool:
     """Return whether a program has anything of Beam's among its names."""
     return any(
@@ -116,7 +105,6 @@ class Task:
 
     Attributes:
         programs: files or modules.
-        arguments: of each program.
         seconds: the time limit of each program.
         at_once: how many of them run at the same time.
     """
@@ -128,14 +116,6 @@ class Task:
     at_once: int
 
 
-@dataclass(frozen=True)
-class _Process:
-    number: int
-    file: Path
-    errors: Path
-    deadline: float
-
-
 def examine_all(task: Task, ended: Callable[[int, dict[str, Any]], None]) -> None:
     """Examine programs in forks of this process.
 
@@ -144,22 +124,21 @@ def examine_all(task: Task, ended: Callable[[int, dict[str, Any]], None]) -> Non
             :class:`~sparkbeam.cli.checking.Examined`.
     """
     waiting = list(enumerate(task.programs))[::-1]
-    running: dict[int, _Process] = {}
+    running: dict[int, tuple[int, float]] = {}
     with tempfile.TemporaryDirectory(prefix="sparkbeam-check-") as folder:
         try:
             while waiting or running:
                 while waiting and len(running) < task.at_once:
                     number, program = waiting.pop()
-                    files = Path(folder, f"{number}.lines"), Path(folder, f"{number}.errors")
-                    pid = _forked(*files, program, task)
-                    running[pid] = _Process(number, *files, time.monotonic() + task.seconds)
-                for pid, process in [*running.items()]:
+                    pid = _forked(Path(folder, str(number)), program, task)
+                    running[pid] = number, time.monotonic() + task.seconds
+                for pid, (number, deadline) in [*running.items()]:
                     found, status = os.waitpid(pid, os.WNOHANG)
-                    if found or time.monotonic() > process.deadline:
+                    if found or time.monotonic() > deadline:
                         code = os.waitstatus_to_exitcode(status) if found else None
                         _end(pid, is_known=bool(found))
                         del running[pid]
-                        ended(process.number, _outcome(process, code))
+                        ended(number, _outcome(Path(folder, str(number)), code))
                 time.sleep(_POLL_SECONDS)
         finally:
             for pid in running:
@@ -168,10 +147,12 @@ def examine_all(task: Task, ended: Callable[[int, dict[str, Any]], None]) -> Non
 
 _POLL_SECONDS = 0.01
 _TAIL = 8 << 10
+_ERRORS = ".errors"
 
 
-def _forked(file: Path, errors: Path, program: str, task: Task) -> int:
+def _forked(file: Path, program: str, task: Task) -> int:
     """Examine a program in a fork, and return its process id."""
+    errors = file.with_suffix(_ERRORS)
     errors.touch()
     pid = os.fork()
     if pid:
@@ -197,11 +178,11 @@ def _end(pid: int, *, is_known: bool) -> None:
         os.waitpid(pid, 0)
 
 
-def _outcome(process: _Process, code: int | None) -> dict[str, Any]:
-    text = process.file.read_text() if process.file.exists() else ""
+def _outcome(file: Path, code: int | None) -> dict[str, Any]:
+    text = file.read_text() if file.exists() else ""
     # A process that is ended may leave the last line unfinished.
     lines = [json.loads(each) for each in text.splitlines(keepends=True) if each.endswith("\n")]
-    return {"lines": lines, "code": code, "last_line": _last_line(process.errors)}
+    return {"lines": lines, "code": code, "last_line": _last_line(file.with_suffix(_ERRORS))}
 
 
 def _last_line(file: Path) -> str:

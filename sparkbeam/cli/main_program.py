@@ -24,7 +24,6 @@ def start(name: str, arguments: Sequence[str], *, is_module: bool) -> None:
 
     Args:
         name: a file, a folder or an archive with a ``__main__.py``, or a module.
-        is_module: the name is that of a module, as in ``python -m``.
 
     Raises:
         ImportError: there is no such module.

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from sparkbeam.cli import main_program
+from sparkbeam.cli.made_pipelines import watch_pipelines
 from sparkbeam.cli.replaced_runners import defaults_of, on_our_runner
 from sparkbeam.common.arguments import is_path, shown
 from sparkbeam.common.command_errors import usage_error
@@ -38,14 +39,22 @@ class Program:
         self.check()
         from sparkbeam.explain.explanation import explanations
 
-        with explanations.collected() as found, on_our_runner(self.name) as others:
+        with (
+            explanations.collected() as found,
+            on_our_runner(self.name) as others,
+            watch_pipelines() as pipelines,
+        ):
             ending = self._run()
         self._tell_of(others)
         if found and not isinstance(ending, SparkBeamError):
             if ending is not None:
+                advice = (
+                    "This is expected if it needs the results of a run."
+                    if pipelines.may_lack_results(ending)
+                    else "Correct the program to see what comes after that."
+                )
                 click.echo(
-                    f"Note: after planning, '{self.name}' ended with {_named(ending)}. "
-                    "This is expected if it needs the results of a run.",
+                    f"Note: after planning, '{self.name}' ended with {_named(ending)}. {advice}",
                     err=True,
                 )
             return found
@@ -95,13 +104,11 @@ class Program:
             flags: pipeline options for those that the program does not give.
 
         Raises:
+            ConfigurationError: a flag is wrong.
             SystemExit: the program has ended with an exit code, or has failed.
         """
         self.check()
-        try:
-            defaults = defaults_of(flags)
-        except SparkBeamError as error:
-            raise usage_error(error) from error
+        defaults = defaults_of(flags)
         # Threads of the program may outlive its last line.
         FOR_GOOD.enter_context(on_our_runner(self.name, defaults))
         main_program.perform(self.name, self.arguments, is_module=self.is_module)
@@ -121,18 +128,33 @@ class Program:
         Raises:
             BadParameter: it does not.
         """
-        if not self.is_module and not (is_path(self.name) and Path(self.name).exists()):
-            raise click.BadParameter(f"There is no file {shown(self.name)}.", param_hint="PROGRAM")
-        is_folder = not self.is_module and not folders and Path(self.name).is_dir()
-        if is_folder and not Path(self.name, _MAIN).exists():
-            raise click.BadParameter(
-                f"{shown(self.name)} is a folder without {_MAIN}: give a file.",
-                param_hint="PROGRAM",
+        problem = self._problem(folders=folders)
+        if problem:
+            raise click.BadParameter(problem, param_hint="PROGRAM")
+
+    def _problem(self, *, folders: bool) -> str:
+        """Return the reason why there is no such program; empty if there is."""
+        name = shown(self.name)
+        if self.is_module:
+            is_name = all(part.isidentifier() for part in self.name.split("."))
+            return "" if is_name else f"{name} is not a module name."
+        if not (is_path(self.name) and Path(self.name).exists()):
+            return f"There is no file {name}."
+        if self.name.endswith(".ipynb"):
+            return (
+                f"{name} is a notebook: convert it with 'jupyter nbconvert --to script', and give "
+                "the Python file."
             )
-        if self.is_module and not all(part.isidentifier() for part in self.name.split(".")):
-            raise click.BadParameter(
-                f"{shown(self.name)} is not a module name.", param_hint="PROGRAM"
+        if folders:
+            return ""
+        if self.name.endswith((".yaml", ".yml")):
+            return (
+                f"{name} is no Python program. Run a pipeline of Beam YAML with 'sparkbeam yaml', "
+                "or give '-m apache_beam.yaml.main --yaml_pipeline_file=FILE' as the program."
             )
+        if Path(self.name).is_dir() and not Path(self.name, _MAIN).exists():
+            return f"{name} is a folder without {_MAIN}: give a file."
+        return ""
 
     def _run(self) -> BaseException | None:
         """Run the program; return its exception, or None on success."""

@@ -68,6 +68,7 @@ def on_our_runner(
     from sparkbeam.options import other_runners
     from sparkbeam.runner.spark_runner import SparkRunner
 
+    SparkRunner()  # From the first one on, constructors of transforms are checked.
     beams: Any = Pipeline
     usual = beams.__init__
     others: list[str] = []

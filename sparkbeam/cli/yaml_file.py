@@ -15,16 +15,25 @@ from sparkbeam.common.command_errors import usage_error
 from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.errors import ConfigurationError, SparkBeamError
 
+SUFFIXES = (".yaml", ".yml")
+
 
 def run(file: str, options: Sequence[str]) -> None:
-    """Run the pipeline in a file, or its tests.
+    """Run the pipeline in a file on our runner, or its tests; see :func:`start`."""
+    FOR_GOOD.enter_context(on_our_runner(file))
+    start(file, options)
+
+
+def start(file: str, options: Sequence[str]) -> None:
+    """Run the pipeline in a file on the runner that is set up, or its tests.
 
     Args:
         file: a path, or a URL that Beam opens.
         options: those of Beam's main program, and pipeline options.
 
     Raises:
-        ClickException: the pipeline is wrong, or fails.
+        ClickException: the pipeline is wrong, or fails; its cause is that of Beam's error.
+        SparkBeamError: it cannot run here.
         SystemExit: its tests have run.
     """
     if "://" not in file and not (is_path(file) and Path(file).is_file()):
@@ -42,14 +51,13 @@ def run(file: str, options: Sequence[str]) -> None:
         ) from None
     yaml_provider.standard_providers()
     logging.getLogger().setLevel(logging.WARNING)
-    start = main.run_tests if {"--test", "--tests"} & {*options} else main.run
-    FOR_GOOD.enter_context(on_our_runner(file))
+    perform = main.run_tests if {"--test", "--tests"} & {*options} else main.run
     try:
-        start([f"--yaml_pipeline_file={file}", *options])
-    except SparkBeamError as error:
-        raise usage_error(error) from None
+        perform([f"--yaml_pipeline_file={file}", *options])
+    except SparkBeamError:
+        raise
     except (ValueError, TemplateError, ValidationError, YAMLError) as error:
-        raise _short(error, yaml_provider.standard_providers()) from None
+        raise _short(error, yaml_provider.standard_providers()) from error.__cause__
     except (AttributeError, TypeError) as error:
         if not _is_raised_by(main.__file__, error):
             raise
@@ -76,6 +84,15 @@ def _message(error: Exception) -> str:
     return str(getattr(error, "message", error))
 
 
+def _reason_of(cause: BaseException) -> str:
+    """Return the reason of an error without a text, as those of Beam's assertions."""
+    frames = traceback.extract_tb(cause.__traceback__)
+    code = frames[-1].line if frames else None
+    if code and "PBegin" in code:
+        return "It reads no other transform: leave out its 'input'."
+    return f"{type(cause).__name__} at '{code}'" if code else type(cause).__name__
+
+
 _UNKNOWN_TYPE = re.compile(r"Unknown type or missing provider for type (\S+) for ")
 
 
@@ -89,6 +106,10 @@ def _short(error: Exception, known: Iterable[str]) -> click.ClickException:
     if isinstance(cause, ConfigurationError) and str(cause) not in str(error):
         return usage_error(cause)
     told = hidden(" ".join(_message(error).split()))
+    while cause is not None and cause.__cause__ is not None:
+        cause = cause.__cause__
+    if cause is not None and not str(cause).strip():
+        told = f"{told} {_reason_of(cause)}"
     unknown = _UNKNOWN_TYPE.search(told)
     kinds = [kind.partition("-")[0] for kind in known]  # Some have a language behind their name.
     near = nearest(unknown[1], kinds) if unknown else None

@@ -10,10 +10,12 @@ from apache_beam.pipeline import Pipeline
 from pyspark.sql.types import StructType
 
 from sparkbeam.common.arguments import shown, text
+from sparkbeam.connectors.ddl import read_ddl
 from sparkbeam.connectors.jdbc_urls import known_url
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.labels import applied_label
-from sparkbeam.spark.session import HasSession, SparkNotStartedError
+from sparkbeam.spark.session import ENDED, HasSession, SparkNotStartedError
+from sparkbeam.upstream.spark import has_ended
 
 Schema: TypeAlias = str | StructType
 """A schema as Spark's DDL, ``"a int, b string"``, or as a ``StructType``."""
@@ -134,18 +136,26 @@ def checked_schema(schema: object) -> Schema | None:
 
 
 def parsed(schema: Schema, pipeline: Pipeline) -> StructType:
-    """Return a schema as a ``StructType``; Spark parses DDL.
+    """Return a schema as a ``StructType``; Spark parses DDL, where it may be started.
 
     Raises:
         ConfigurationError: the DDL is invalid.
+        SparkNotStartedError: only Spark can read the DDL.
     """
     if isinstance(schema, StructType):
         return schema
     try:
-        found: StructType = session_of(pipeline).createDataFrame([], schema).schema
-    except ConfigurationError:
-        raise
+        session = session_of(pipeline)
+    except SparkNotStartedError:
+        known = read_ddl(schema)
+        if known is None:
+            raise
+        return known
+    try:
+        found: StructType = session.createDataFrame([], schema).schema
     except Exception as error:
+        if has_ended(session):
+            raise ConfigurationError(ENDED) from error
         raise ConfigurationError(
             f"schema={shown(schema)} is not a Spark schema: {first_line(error)} "
             "Write it as DDL, such as 'id bigint, name string'."

@@ -18,11 +18,7 @@ class Collector(Generic[T]):
 
     @contextmanager
     def collected(self, items: list[T] | None = None) -> Iterator[list[T]]:
-        """Yield a list of the items, in order, which grows meanwhile.
-
-        Args:
-            items: the list; None for a new one.
-        """
+        """Yield a list of the items, in order, which grows meanwhile."""
         items = [] if items is None else items
         self._lists = (*self._lists, items)
         try:

@@ -1,6 +1,7 @@
 """Explanation of a pipeline's execution: the user's transforms, the stages, Spark's plan."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,8 +12,10 @@ from sparkbeam.explain.collecting import Collector
 if TYPE_CHECKING:
     from sparkbeam.plan.model import Plan
 
-SUFFIXES = (".mmd", ".html", ".txt")
-"""File suffixes supported by explanations."""
+check_suffix = partial(
+    saving.check_suffix, what="An explanation", suffixes=(".mmd", ".html", ".txt")
+)
+"""Raise :class:`ConfigurationError` unless a file of this suffix can hold an explanation."""
 
 
 @dataclass(frozen=True)
@@ -71,29 +74,13 @@ class Explanation:
             ConfigurationError: the path has another suffix, or cannot be written.
         """
         check_suffix(path)
-        from sparkbeam.explain import stage_graph
-        from sparkbeam.explain.sketch import sketch
-
-        path = Path(path)
-        match path.suffix.lower():
-            case ".mmd":
-                content = stage_graph.flowchart(sketch(self._plan))
-            case ".html":
-                title = "How the pipeline runs on Spark"
-                content = stage_graph.page(sketch(self._plan), title, self.parts)
-            case _:
-                content = f"{self}\n"
-        saving.write(path, content)
+        title = "How the pipeline runs on Spark"
+        saving.save(Path(path), self._plan, title, self.parts, f"{self}\n")
 
 
 def plan_of(explanation: Explanation) -> "Plan":
     """Return the explained plan, with printable labels."""
     return explanation._plan
-
-
-def check_suffix(path: str | Path) -> None:
-    """Raise :class:`ConfigurationError` unless a file of this suffix can hold an explanation."""
-    saving.check_suffix(path, "An explanation", SUFFIXES)
 
 
 explanations = Collector[Explanation]()

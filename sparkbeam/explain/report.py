@@ -3,18 +3,20 @@
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sparkbeam.explain import saving, stage_graph
+from sparkbeam.explain import saving
 from sparkbeam.explain.collecting import Collector
-from sparkbeam.explain.sketch import sketch
 from sparkbeam.observe.figures.formats import joined, size
 from sparkbeam.observe.figures.summary import RunSummary, StageSummary, time_in_steps
 from sparkbeam.plan.model import Plan
 
-SUFFIXES = (".mmd", ".html", ".txt", ".json")
-"""File suffixes supported by reports."""
+check_suffix = partial(
+    saving.check_suffix, what="A report", suffixes=(".mmd", ".html", ".txt", ".json")
+)
+"""Raise :class:`ConfigurationError` unless a file of this suffix can hold a report."""
 
 _TITLE = "How the pipeline ran on Spark"
 
@@ -49,22 +51,9 @@ class Report:
         check_suffix(path)
         stages = zip(self._plan.stages, self.summary.stages, strict=True)
         figures = {stage.id: tuple(_figures(summary)) for stage, summary in stages}
-        match path.suffix.lower():
-            case ".mmd":
-                content = stage_graph.flowchart(sketch(self._plan), figures)
-            case ".html":
-                texts = {"Step by step": str(self)}
-                content = stage_graph.page(sketch(self._plan), _TITLE, texts, figures)
-            case ".json":
-                content = f"{json.dumps(self.content())}\n"
-            case _:
-                content = f"{self}\n"
-        saving.write(path, content)
-
-
-def check_suffix(path: Path) -> None:
-    """Raise :class:`ConfigurationError` unless a file of this suffix can hold a report."""
-    saving.check_suffix(path, "A report", SUFFIXES)
+        text = json.dumps(self.content()) if path.suffix.lower() == ".json" else str(self)
+        sections = {"Step by step": str(self)}
+        saving.save(path, self._plan, _TITLE, sections, f"{text}\n", figures)
 
 
 def _figures(stage: StageSummary) -> Iterator[str]:

@@ -1,12 +1,17 @@
 """Files in which explanations and reports are saved."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sparkbeam.common import local_files
 from sparkbeam.common.arguments import path as checked_path
 from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from sparkbeam.explain.stage_graph import Figures
+    from sparkbeam.plan.model import Plan
 
 
 def check_suffix(path: str | Path, what: str, suffixes: Sequence[str]) -> None:
@@ -14,22 +19,36 @@ def check_suffix(path: str | Path, what: str, suffixes: Sequence[str]) -> None:
 
     Args:
         what: the subject of the error message.
-        suffixes: the supported suffixes.
     """
     remedy = f"use a name that ends in {', '.join(suffixes[:-1])} or {suffixes[-1]}"
     if Path(checked_path("path", path, remedy)).suffix.lower() not in suffixes:
         raise ConfigurationError(f"{what} cannot be saved as {shown(str(path))}: {remedy}.")
 
 
-def write(path: Path, content: str) -> None:
-    """Write a file.
+def save(
+    path: Path,
+    plan: "Plan",
+    title: str,
+    sections: Mapping[str, str],
+    text: str,
+    figures: "Figures | None" = None,
+) -> None:
+    """Write the stages as a Mermaid flowchart (.mmd), with sections (.html), or else a text.
 
     Raises:
-        ConfigurationError: it cannot be written.
+        ConfigurationError: the file cannot be written.
     """
+    from sparkbeam.explain import stage_graph
+    from sparkbeam.explain.sketch import sketch
+
+    match path.suffix.lower():
+        case ".mmd":
+            text = stage_graph.flowchart(sketch(plan), figures)
+        case ".html":
+            text = stage_graph.page(sketch(plan), title, sections, figures)
     try:
         path.parent.resolve(strict=True)
-        local_files.write(path, content.encode())
+        local_files.write(path, text.encode())
     except OSError as error:
         raise ConfigurationError(
             f"Cannot write {shown(str(path))}: {error.strerror}. Give another path."

@@ -1,7 +1,7 @@
 """Stage graph of a plan as plain data, for pages and flowcharts."""
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 from sparkbeam.common.untrusted_json import parsed
@@ -67,13 +67,9 @@ class Sketch:
     boxes: tuple[StageBox, ...]
     arrows: tuple[Arrow, ...]
 
-    def content(self) -> dict[str, Any]:
-        """Return the graph as JSON-compatible data."""
-        return asdict(self)
-
     @classmethod
     def from_content(cls, content: Any) -> "Sketch":
-        """Parse untrusted content written by :meth:`content`.
+        """Parse untrusted content of its fields.
 
         Raises:
             ValueError: the content is not a graph.

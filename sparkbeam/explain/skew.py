@@ -37,7 +37,6 @@ def hot_keys(
 
     Args:
         graphs: the operators of each Spark plan; none for a streaming query.
-        summary: the figures of the run by stage.
 
     Returns:
         Texts by stage id; none for stages with even partitions.
@@ -48,7 +47,9 @@ def hot_keys(
             continue
         sizes = _of_layer(done) if plan.streaming else _of_exchanges(stage, graphs)
         if sizes is not None and sizes[0] > max(LEAST, TIMES * sizes[1]):
-            found[stage.id] = f"{_largest_partition(*sizes)}: {_remedy(stage)}"
+            largest, median = sizes
+            times = f", {largest / median:,.0f} times the median" if median else ""
+            found[stage.id] = f"the largest partition has {size(largest)}{times}: {_remedy(stage)}"
     return found
 
 
@@ -71,11 +72,6 @@ def _of_exchanges(stage: Stage, graphs: Iterable[list[PlanNode]]) -> tuple[int, 
         if known:
             return max(known)
     return None
-
-
-def _largest_partition(largest: int, median: int) -> str:
-    times = f", {largest / median:,.0f} times the median" if median else ""
-    return f"the largest partition has {size(largest)}{times}"
 
 
 def _remedy(stage: Stage) -> str:

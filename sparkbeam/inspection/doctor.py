@@ -3,12 +3,13 @@
 import ast
 import json
 import logging
+import platform
 import secrets
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,6 @@ class Check:
     name: str
     state: str
     text: str = ""
-
-    def content(self) -> dict[str, str]:
-        """Return the check as JSON."""
-        return asdict(self)
 
 
 def check_lines(checks: Iterable[Check]) -> Iterator[str]:
@@ -104,7 +101,7 @@ def _of_capability(session: Any, capability: Capability) -> Check:
         with _quiet():
             is_there = is_available(session, capability)
     except Exception as error:
-        return Check("session", capability.value, FAILS, _text_of(error))
+        return Check("session", capability.value, FAILS, str(explained(error, FailureReports())))
     if is_there:
         return Check("session", capability.value, OK)
     return Check("session", capability.value, lacking, WITHOUT[capability])
@@ -132,11 +129,14 @@ def worker_checks_of(
         task = worker_checks.Examination(_packages(), modules, addresses or {}, location, token)
         found = _examined(session, task)
     except Exception as error:
-        yield Check("workers", "Python", FAILS, _text_of(error))
+        yield Check("workers", "Python", FAILS, str(explained(error, FailureReports())))
         return
     yield from _of_python(found)
-    yield from _of_packages(found)
-    yield _of_memory(found)
+    for name, version in worker_checks.versions(_packages()).items():
+        yield _compared(name, version, {each["packages"][name] for each in found})
+    limits = [each["memory"] for each in found if each["memory"] is not None]
+    text = f"limit of {shown_bytes(min(limits))}" if limits else "no limit"
+    yield Check("workers", "memory", OK, text)
     yield _of_all("temporary folder", [each["temporary"] for each in found])
     for part, title in (("modules", "import"), ("addresses", "network")):
         for name in found[0][part]:
@@ -168,7 +168,7 @@ def _of_python(found: list[dict[str, Any]]) -> Iterator[Check]:
     programs = sorted({each["program"] for each in found})
     yield _compared(
         "Python",
-        worker_checks.python(),
+        platform.python_version(),
         {each["python"] for each in found},
         f"{', '.join(programs)} on {len(hosts)} machine{'s' if len(hosts) != 1 else ''}",
     )
@@ -176,11 +176,6 @@ def _of_python(found: list[dict[str, Any]]) -> Iterator[Check]:
 
 def _packages() -> tuple[str, ...]:
     return (*worker_checks.PACKAGES, *distributions())
-
-
-def _of_packages(found: list[dict[str, Any]]) -> Iterator[Check]:
-    for name, own in worker_checks.versions(_packages()).items():
-        yield _compared(name, own, {each["packages"][name] for each in found})
 
 
 def _compared(name: str, own: str | None, others: set[str | None], text: str = "") -> Check:
@@ -193,19 +188,9 @@ def _compared(name: str, own: str | None, others: set[str | None], text: str = "
     return Check("workers", name, DIFFERS, f"{told} {text}".strip() + f", but {own} in the driver")
 
 
-def _of_memory(found: list[dict[str, Any]]) -> Check:
-    limits = [each["memory"] for each in found if each["memory"] is not None]
-    text = f"limit of {shown_bytes(min(limits))}" if limits else "no limit"
-    return Check("workers", "memory", OK, text)
-
-
 def _of_all(name: str, problems: list[str]) -> Check:
     told = list(dict.fromkeys(filter(None, problems)))
     return Check("workers", name, FAILS if told else OK, "; ".join(told))
-
-
-def _text_of(error: Exception) -> str:
-    return str(explained(error, FailureReports()))
 
 
 @contextmanager

@@ -48,7 +48,6 @@ class Undecoded:
     """Bytes shown without decoding.
 
     Attributes:
-        data: the bytes.
         coder: the required coder, in words.
     """
 
@@ -64,28 +63,25 @@ class Decoder:
 
     Args:
         name: the coder in words.
-        coder: None if unknown.
         trusted: no other user can have written to the checkpoint.
+
+    Attributes:
+        impl: of the coder; None if it must not be used.
     """
 
     def __init__(self, name: str, coder: coders.Coder | None, *, trusted: bool) -> None:
         usable = coder is not None and (trusted or _is_plain(coder))
         self.name = name
-        self._impl = coder.get_impl() if coder is not None and usable else None
+        self.impl: Any = coder.get_impl() if coder is not None and usable else None
 
     def decoded(self, data: bytes, *, nested: bool = False) -> Any:
         """Decode a value, or return an :class:`Undecoded`."""
-        if self._impl is None:
+        if self.impl is None:
             return Undecoded(data, self.name)
         try:
-            return self._impl.decode_nested(data) if nested else self._impl.decode(data)
+            return self.impl.decode_nested(data) if nested else self.impl.decode(data)
         except Exception:  # Another user may have written it, or the coder may differ.
             return Undecoded(data, self.name)
-
-    @property
-    def impl(self) -> Any:
-        """Implementation of the coder; None if it must not be used."""
-        return self._impl
 
 
 @dataclass(frozen=True)
@@ -116,13 +112,7 @@ class StepCoders:
 
     @classmethod
     def from_description(cls, parts: Parts, stage: Stage | None, *, trusted: bool) -> "StepCoders":
-        """Return the decoders of a step.
-
-        Args:
-            parts: the description of the step in the checkpoint.
-            stage: the step in the program; None without a program.
-            trusted: see :class:`Decoder`.
-        """
+        """Return the decoders of a step."""
         known = {} if stage is None else dict(_of_stage(stage))
 
         def decoder(part: str, words: str, at: int = 0) -> Decoder:
@@ -197,11 +187,7 @@ def _is_plain(coder: coders.Coder) -> bool:
         return all(map(_is_plain, coder.coders()))
     if type(coder) is coders.IterableCoder:
         return _is_plain(coder.value_coder())
-    return type(coder) in (
-        *_PLAIN.values(),
-        coders.GlobalWindowCoder,
-        coders.IntervalWindowCoder,
-    )
+    return type(coder) in (*_PLAIN.values(), coders.GlobalWindowCoder, coders.IntervalWindowCoder)
 
 
 def _of_stage(stage: Stage) -> Iterator[tuple[str, tuple[coders.Coder, ...]]]:

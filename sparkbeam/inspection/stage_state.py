@@ -22,6 +22,7 @@ from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
 
 _SAMPLE = 1000
+_STATEFUL = ("key coder", "restrictions", "side input ")
 
 
 @dataclass(frozen=True)
@@ -30,18 +31,12 @@ class StatefulStep:
 
     Attributes:
         parts: its description in the checkpoint; see :func:`.fingerprint`.
-        stage: the stage of the program; None without a program.
     """
 
     address: str
     label: str
     parts: Parts
     stage: Stage | None = None
-
-    @property
-    def state_name(self) -> str:
-        """The name under which the states and timers of its DoFn are stored."""
-        return self.parts["state name"]
 
     def is_called(self, name: str) -> bool:
         """Return whether it has a name, such as a user may give."""
@@ -175,7 +170,7 @@ def read_state(location: str, store: Store, plan: Plan | None = None) -> StoredS
         steps = tuple(
             StatefulStep(at, str(parts["label"]), parts, stages.get(at))
             for at, parts in stored["stages"].items()
-            if _keeps_state(parts)
+            if any(part.startswith(_STATEFUL) for part in parts)
         )
     except SparkBeamError:
         raise
@@ -197,11 +192,6 @@ def _stages(stored: dict[str, Any], plan: Plan, checkpoint: str) -> dict[str, St
             f"--program did not write the state under {checkpoint}: {'; '.join(found[:3])}."
         )
     return {stage.address: stage for stage in addresses(stored, now).applied(plan).stages}
-
-
-def _keeps_state(parts: Parts) -> bool:
-    kinds = ("key coder", "restrictions", "side input ")
-    return any(part.startswith(kinds) for part in parts)
 
 
 def _loose(
@@ -232,11 +222,11 @@ def _keys(entries: Entries, step: StatefulStep, known: StepCoders) -> Iterator[K
     shard = ShardState(copied)
     keyed = shard.stage(step.address)
     # Columnar numbers are shown directly: accumulators would need the CombineFn.
-    keyed.accumulators = _as_they_are
+    keyed.accumulators = lambda numbers: numbers.tolist()
     try:
         for encoded in list(keyed.keys()):
             found = sorted(
-                record_items(keyed.record(encoded), known, step.state_name),
+                record_items(keyed.record(encoded), known, step.parts["state name"]),
                 key=attrgetter("window"),
             )
             yield KeyState(step.label, known.key.decoded(encoded, nested=True), tuple(found))
@@ -249,8 +239,3 @@ def _is_called(key: Any, text: str) -> bool:
     if isinstance(key, Undecoded):
         return text in (key.data.hex(), repr(key.data))
     return text in (str(key), repr(key))
-
-
-def _as_they_are(numbers: Any) -> list[Any]:
-    found: list[Any] = numbers.tolist()
-    return found

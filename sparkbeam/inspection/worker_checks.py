@@ -26,11 +26,6 @@ _UNLIMITED = 1 << 60
 _SECONDS = 3.0
 
 
-def python() -> str:
-    """Return the version of this process's Python."""
-    return platform.python_version()
-
-
 def versions(packages: Iterable[str]) -> dict[str, str | None]:
     """Return the versions of installed packages; None for a missing one."""
     return {name: _version(name) for name in packages}
@@ -74,7 +69,6 @@ class Examination:
 
     Args:
         addresses: hosts and ports to connect to, by the text that names them.
-        checkpoint: the checkpoint location; None for none.
         token: the content of the driver's file under the checkpoint.
     """
 
@@ -103,7 +97,7 @@ class Examination:
         return {
             "host": socket.gethostname(),
             "process": os.getpid(),
-            "python": python(),
+            "python": platform.python_version(),
             "program": sys.executable,
             "packages": versions(self._packages),
             "memory": memory_limit(),

@@ -31,11 +31,6 @@ class RunMonitor:
     Args:
         show: the option ``--spark_progress``: auto, on or off.
         redaction: removes secrets from log lines and warnings of steps.
-
-    Attributes:
-        history: the micro-batches of a streaming query.
-        notes: recent log lines and warnings of steps.
-        spark: the Spark stages that run those of the plan.
     """
 
     def __init__(
@@ -51,7 +46,10 @@ class RunMonitor:
             StreamTracker(plan) if plan.streaming else BatchTracker(plan)
         )
         self._listener = listen(session, self._note)
-        self._output = _output_listener(session, self.notes)
+        self._output: OutputListener | None = None
+        with contextlib.suppress(Exception):  # The lines also arrive with the reports.
+            if may_reach_loopback(session):
+                self._output = OutputListener(self.notes)
         self._display: Display | None = None
         with contextlib.suppress(Exception):  # Standard error may be anything.
             screen = screen_for(show)
@@ -140,10 +138,3 @@ class RunMonitor:
             self._tracker.end(reports)
         if self._display is not None:
             self._display.close()
-
-
-def _output_listener(session: Any, notes: Notes) -> OutputListener | None:
-    try:
-        return OutputListener(notes) if may_reach_loopback(session) else None
-    except Exception:  # The lines also arrive with the reports.
-        return None

@@ -16,7 +16,7 @@ SINKS = {
 }
 """Classes of the built-in sinks by name."""
 
-_MOST_SECONDS = 86_400.0
+_LEAST_SECONDS, _MOST_SECONDS = 0.05, 86_400.0
 _MOST_PORT = 65_535
 
 
@@ -41,14 +41,8 @@ OPTIONS: dict[str, dict[str, Any]] = {
         "metavar": "SECONDS",
         "help": "Interval between pushes of metrics.",
     },
-    "--metrics_http_sink_url": {
-        "metavar": "URL",
-        "help": "URL to which the sink http posts.",
-    },
-    "--metrics_graphite_host": {
-        "metavar": "HOST",
-        "help": "Server of the sink graphite.",
-    },
+    "--metrics_http_sink_url": {"metavar": "URL", "help": "URL to which the sink http posts."},
+    "--metrics_graphite_host": {"metavar": "HOST", "help": "Server of the sink graphite."},
     "--metrics_graphite_port": {
         "type": _number,
         "default": 2003,
@@ -100,7 +94,13 @@ def check(options: Any) -> None:
         ConfigurationError: a value is wrong, or an option that a sink needs is missing.
     """
     _check_sinks(sinks(options))
-    _check_period(options.metrics_push_period)
+    given = options.metrics_push_period
+    seconds = arguments.duration("--metrics_push_period", given, "seconds", most=_MOST_SECONDS)
+    if seconds < _LEAST_SECONDS:
+        raise ConfigurationError(
+            f"--metrics_push_period={arguments.shown(given)} is too short: use at least "
+            f"{_LEAST_SECONDS} seconds."
+        )
     for name in _URLS:
         if getattr(options, name) is not None:
             _check_url(f"--{name}", getattr(options, name))
@@ -153,15 +153,6 @@ def _check_sinks(names: Sequence[object]) -> None:
             raise ConfigurationError(f"--metrics_sink={found} is given twice: give it once.")
 
 
-def _check_period(value: object) -> None:
-    seconds = arguments.duration("--metrics_push_period", value, "seconds", most=_MOST_SECONDS)
-    if seconds < _SHORTEST:
-        raise ConfigurationError(
-            f"--metrics_push_period={arguments.shown(value)} is too short: use at least "
-            f"{_SHORTEST} seconds."
-        )
-
-
 def _check_url(option: str, value: object) -> None:
     remedy = "use a URL such as https://host:port/path"
     url = arguments.text(option, value, remedy, secret=True)
@@ -173,6 +164,3 @@ def _check_url(option: str, value: object) -> None:
         is_url = False
     if not is_url or re.search(r"\s", url):
         raise ConfigurationError(f"{option}=… is not a valid URL: {remedy}.")
-
-
-_SHORTEST = 0.05

@@ -119,9 +119,6 @@ def misspelt(options: PipelineOptions) -> str | None:
     A name is an error that resembles one of ours or of Beam's, shares a distinctive word with one
     of ours or has our prefix, unless the program declares it: in a subclass of
     ``PipelineOptions``, or for a parser of argparse whose result it holds.
-
-    Args:
-        options: a view of the runner's options.
     """
     own = cast(Any, type(options))
     flags_of_spark = _flags(cast(Any, SparkRunnerOptions))

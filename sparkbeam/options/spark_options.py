@@ -6,8 +6,9 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,8 +52,6 @@ _INTERVAL = re.compile(r"[0-9]{1,9} *(milliseconds?|seconds?|minutes?|hours?)")
 _LOCAL = r"local(\[(\*|[1-9][0-9]{0,4})(, *[0-9]{1,4})?\])?"
 _MASTER = re.compile(rf"{_LOCAL}|local-cluster\[[0-9, ]+\]|yarn|[a-z][a-z0-9+.-]*://\S+")
 _CONNECT = re.compile(rf"{_LOCAL}|sc://\S+")
-_MOST_PARTITIONS = 1_000_000
-_MOST_SHARDS = 100_000
 _MOST_PORT = 65_535
 PACKAGES = "spark.jars.packages"
 """Spark's setting for Maven packages, which a session reads when its JVM starts."""
@@ -183,12 +182,12 @@ class SparkBeamOptions(PipelineOptions):
 def problems(options: SparkBeamOptions) -> list[str]:
     """Return one message per problem."""
     found = []
-    for check in (*_CHECKS, _check_levels, _check_names):
+    for check in _CHECKS:
         try:
             check(options)
         except ConfigurationError as error:
             found.append(str(error))
-    return found
+    return list(filter(None, [*found, misspelt(options)]))
 
 
 def _check_places(options: SparkBeamOptions) -> None:
@@ -221,7 +220,7 @@ def _check_streaming(options: SparkBeamOptions) -> None:
 
 
 def _check_settings(options: SparkBeamOptions) -> None:
-    for setting in _several("--spark_conf", options.spark_conf):
+    for setting in worker_dependencies.several("--spark_conf", options.spark_conf):
         arguments.text("--spark_conf", setting, "use spark.some.key=value", secret=True)
         key, separator, _ = setting.partition("=")
         if not separator or not re.fullmatch(r"spark\.\S+", key):
@@ -231,7 +230,7 @@ def _check_settings(options: SparkBeamOptions) -> None:
 
 
 def _check_packages(options: SparkBeamOptions) -> None:
-    for given in _several("--spark_packages", options.spark_packages):
+    for given in worker_dependencies.several("--spark_packages", options.spark_packages):
         arguments.text("--spark_packages", given, "use GROUP:ARTIFACT:VERSION")
     for package in packages(options):
         if not COORDINATE.fullmatch(package):
@@ -250,7 +249,7 @@ def _check_packages(options: SparkBeamOptions) -> None:
 
 def packages(options: SparkBeamOptions) -> list[str]:
     """Return the Maven packages for the session."""
-    given = _several("--spark_packages", options.spark_packages)
+    given = worker_dependencies.several("--spark_packages", options.spark_packages)
     return [part.strip() for text in given for part in str(text).split(",") if part.strip()]
 
 
@@ -260,7 +259,7 @@ def _name(text: str) -> str:
 
 
 def _check_files(options: SparkBeamOptions) -> None:
-    for path in _several("--spark_py_files", options.spark_py_files):
+    for path in worker_dependencies.several("--spark_py_files", options.spark_py_files):
         arguments.text("--spark_py_files", path, "use the path of a .py, .zip or .egg file")
         if not path.endswith((".py", ".zip", ".egg", ".jar")):
             raise ConfigurationError(
@@ -274,48 +273,36 @@ def _check_files(options: SparkBeamOptions) -> None:
             )
 
 
-def _check_parallelism(options: SparkBeamOptions) -> None:
-    if options.spark_parallelism is not None:
-        arguments.whole_number(
-            "--spark_parallelism", options.spark_parallelism, least=1, most=_MOST_PARTITIONS
-        )
-
-
-def _check_shards(options: SparkBeamOptions) -> None:
-    if options.shards is not None:
-        arguments.whole_number("--shards", options.shards, least=1, most=_MOST_SHARDS)
-
-
-def _check_elements(options: SparkBeamOptions) -> None:
-    if options.max_batch_elements is not None:
-        arguments.whole_number(
-            "--max_batch_elements", options.max_batch_elements, least=1, most=2**31 - 1
-        )
-
-
-def _check_checkpoint(options: SparkBeamOptions) -> None:
-    if options.checkpoint_location is not None:
-        arguments.text(
-            "--checkpoint_location",
-            options.checkpoint_location,
-            "use the path or the URL of a folder, or leave the option out",
-        )
-
-
-def _check_trigger(options: SparkBeamOptions) -> None:
-    given = options.trigger
-    if given is None or given == AVAILABLE_NOW:
+def _check_trigger(name: str, given: object) -> None:
+    if given == AVAILABLE_NOW or (isinstance(given, str) and _INTERVAL.fullmatch(given)):
         return
-    if not isinstance(given, str) or not _INTERVAL.fullmatch(given):
-        raise ConfigurationError(
-            f"--trigger={arguments.shown(given)} must be {AVAILABLE_NOW} or an interval "
-            "such as '10 seconds'."
-        )
+    raise ConfigurationError(
+        f"{name}={arguments.shown(given)} must be {AVAILABLE_NOW} or an interval "
+        "such as '10 seconds'."
+    )
 
 
-def _check_query_name(options: SparkBeamOptions) -> None:
-    if options.query_name is not None:
-        arguments.text("--query_name", options.query_name, "use a name, or leave the option out")
+_CHECKS_OF_VALUES: dict[str, Callable[[str, Any], object]] = {
+    "spark_parallelism": partial(arguments.whole_number, least=1, most=1_000_000),
+    "shards": partial(arguments.whole_number, least=1, most=100_000),
+    "max_batch_elements": partial(arguments.whole_number, least=1, most=2**31 - 1),
+    "checkpoint_location": partial(
+        arguments.text, remedy="use the path or the URL of a folder, or leave the option out"
+    ),
+    "trigger": _check_trigger,
+    "query_name": partial(arguments.text, remedy="use a name, or leave the option out"),
+    "session_aggregator": partial(
+        arguments.one_of, choices=("auto", *(each.value for each in SessionAggregator))
+    ),
+    "columns": partial(arguments.one_of, choices=("auto", "off")),
+    "spark_progress": partial(arguments.one_of, choices=("auto", "on", "off")),
+}
+
+
+def _check_value(name: str, options: SparkBeamOptions) -> None:
+    value = getattr(options, name)
+    if value is not None or "default" in _OPTIONS[f"--{name}"]:
+        _CHECKS_OF_VALUES[name](f"--{name}", value)
 
 
 def name_of(options: SparkBeamOptions) -> str | None:
@@ -328,10 +315,6 @@ def temp_location(options: PipelineOptions) -> str | None:
     """Return Beam's ``--temp_location``, a folder for files of a run that all workers reach."""
     place = options.view_as(GoogleCloudOptions).temp_location
     return str(place) if place else None
-
-
-def _check_progress(options: SparkBeamOptions) -> None:
-    arguments.one_of("--spark_progress", options.spark_progress, ("auto", "on", "off"))
 
 
 def page_port(options: SparkBeamOptions) -> int | None:
@@ -349,46 +332,10 @@ def page_port(options: SparkBeamOptions) -> int | None:
     return arguments.whole_number("--spark_page", number, least=0, most=_MOST_PORT)
 
 
-def _check_aggregator(options: SparkBeamOptions) -> None:
-    known = ("auto", *(aggregator.value for aggregator in SessionAggregator))
-    arguments.one_of("--session_aggregator", options.session_aggregator, known)
-
-
 def session_aggregator(options: SparkBeamOptions) -> SessionAggregator | None:
     """Return the requested session aggregator; None leaves the choice to the plan."""
     asked: str = options.session_aggregator
     return None if asked == "auto" else SessionAggregator(asked)
-
-
-def _check_columns(options: SparkBeamOptions) -> None:
-    arguments.one_of("--columns", options.columns, ("auto", "off"))
-
-
-def _check_explain(options: SparkBeamOptions) -> None:
-    arguments.flag("--spark_explain", options.spark_explain)
-
-
-_CHECKS = (
-    _check_places,
-    _check_streaming,
-    _check_settings,
-    _check_packages,
-    _check_files,
-    _check_parallelism,
-    _check_shards,
-    _check_elements,
-    _check_checkpoint,
-    _check_trigger,
-    _check_query_name,
-    _check_aggregator,
-    _check_columns,
-    _check_progress,
-    page_port,
-    _check_explain,
-    metrics_options.check,
-    worker_dependencies.check,
-    other_runners.check,
-)
 
 
 def _check_levels(options: SparkBeamOptions) -> None:
@@ -400,19 +347,20 @@ def _check_levels(options: SparkBeamOptions) -> None:
             )
 
 
-def _check_names(options: SparkBeamOptions) -> None:
-    problem = misspelt(options)
-    if problem is not None:
-        raise ConfigurationError(problem)
-
-
-def _several(name: str, values: object) -> Sequence[str]:
-    """Return the values of a repeatable option."""
-    if values is None:
-        return ()
-    if isinstance(values, str) or not isinstance(values, Sequence):
-        raise ConfigurationError(f"{name} must be a list of strings, not {type(values).__name__}.")
-    return values
+_CHECKS: tuple[Callable[[SparkBeamOptions], object], ...] = (
+    _check_places,
+    _check_streaming,
+    _check_settings,
+    _check_packages,
+    _check_files,
+    *(partial(_check_value, name) for name in _CHECKS_OF_VALUES),
+    page_port,
+    lambda options: arguments.flag("--spark_explain", options.spark_explain),
+    metrics_options.check,
+    worker_dependencies.check,
+    other_runners.check,
+    _check_levels,
+)
 
 
 def log_levels(options: PipelineOptions) -> LogLevels:

@@ -6,7 +6,7 @@ programs that are written for another runner.
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from apache_beam.options.pipeline_options import (
@@ -86,7 +86,16 @@ def check(options: PipelineOptions) -> None:
     Raises:
         ConfigurationError: they cannot.
     """
-    _check_files(options.view_as(SetupOptions))
+    setup: Any = options.view_as(SetupOptions)
+    for name, given in (
+        ("requirements_file", [setup.requirements_file]),
+        ("setup_file", [setup.setup_file]),
+        ("extra_package", setup.extra_packages),
+        ("files_to_stage", setup.files_to_stage),
+    ):
+        for path in several(f"--{name}", given):
+            if path not in (None, ""):
+                _check_file(f"--{name}", path)
     views = {group: options.view_as(group) for group in {refused.group for refused in _REFUSED}}
     for refused in _REFUSED:
         if refused.remedy is _CONTAINER and are_tolerated():
@@ -95,24 +104,17 @@ def check(options: PipelineOptions) -> None:
             raise ConfigurationError(f"--{refused.option} has no effect: {refused.remedy}")
 
 
-def _check_files(setup: Any) -> None:
-    """Check the files with the dependencies of a pipeline."""
-    for name, given in (
-        ("requirements_file", [setup.requirements_file]),
-        ("setup_file", [setup.setup_file]),
-        ("extra_package", setup.extra_packages),
-        ("files_to_stage", setup.files_to_stage),
-    ):
-        for path in _listed(f"--{name}", given):
-            _check_file(f"--{name}", path)
+def several(option: str, given: object) -> Sequence[Any]:
+    """Return the values of a repeatable option.
 
-
-def _listed(option: str, given: object) -> Iterable[object]:
+    Raises:
+        ConfigurationError: they are not a list.
+    """
     if given is None:
         return ()
-    if not isinstance(given, list | tuple):
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
         raise ConfigurationError(f"{option} must be a list of strings, not {type(given).__name__}.")
-    return [each for each in given if each not in (None, "")]
+    return given
 
 
 def _check_file(option: str, given: object) -> None:

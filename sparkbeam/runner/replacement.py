@@ -122,8 +122,13 @@ def _refusal(pipeline: Pipeline | None, transform: Any = None) -> UnsupportedTra
 
 
 def _named(transform: Any) -> str:
-    """Return the class of a transform that has no label yet."""
-    return "cross-language" if transform is None else type(transform).__name__
+    """Return the class of a transform that has no label yet.
+
+    Without one, the program itself asks a service for its transforms.
+    """
+    if transform is None:
+        return "SchemaAwareExternalTransform.discover"
+    return type(transform).__name__
 
 
 def _name(transform: Any) -> str:

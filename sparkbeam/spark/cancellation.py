@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from sparkbeam.errors import PipelineCancelled
-from sparkbeam.upstream.spark import is_connect
+from sparkbeam.upstream.spark import has_ended, is_connect
 
 
 class Cancellation:
@@ -18,6 +18,7 @@ class Cancellation:
 
     def __init__(self, session: Any) -> None:
         tag = f"sparkbeam-{uuid.uuid4().hex}"
+        self._session = session
         self._requested = threading.Event()
         if is_connect(session):
             self._cover = partial(session.addTag, tag)
@@ -32,9 +33,16 @@ class Cancellation:
         self._cover()
 
     def interrupt(self) -> None:
-        """Interrupt the running Spark jobs and keep the run from starting more."""
+        """Interrupt the running Spark jobs and keep the run from starting more.
+
+        A session that has ended, as by a signal to the whole process group, has no jobs.
+        """
         self._requested.set()
-        self._interrupt()
+        try:
+            self._interrupt()
+        except Exception:
+            if not has_ended(self._session):
+                raise
 
     def check(self) -> None:
         """Check for a cancellation; called by the run before each Spark job.

@@ -117,6 +117,9 @@ def checked(session: Any) -> Any:
     )
 
 
+ENDED = "The Spark session of this program has ended. Start the program again, or a new session."
+
+
 @functools.cache
 def warn_of_version() -> None:
     """Log a warning, once per process, if sparkbeam is not tested with the installed PySpark."""
@@ -137,7 +140,10 @@ def obtain(options: SparkBeamOptions) -> SparkSession:
         ConfigurationError: Java is missing, or no server answers at the URL.
         SparkNotStartedError: none may be started.
     """
-    active = upstream.active_session()
+    try:
+        active = upstream.active_session()
+    except OSError as error:
+        raise ConfigurationError(ENDED) from error
     if active is None and _unstarted.is_set():
         raise SparkNotStartedError
     if options.spark_connect:

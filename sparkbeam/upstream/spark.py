@@ -588,6 +588,17 @@ def is_classic(thing: Any) -> bool:
     return type(thing).__module__.startswith("pyspark.sql.") and not is_connect(thing)
 
 
+def has_ended(session: Any) -> bool:
+    """Return whether a session was stopped, or the JVM of a classic one has ended."""
+    if not is_classic(session):
+        return bool(getattr(session, "is_stopped", False))
+    java = session.sparkContext._jsc
+    try:
+        return java is None or bool(java.sc().isStopped())
+    except Exception:  # Any of py4j's, or of a socket.
+        return True
+
+
 def active_session() -> Any:
     """Return the session that is active in this thread, or None.
 

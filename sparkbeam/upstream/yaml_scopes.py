@@ -1,6 +1,7 @@
 """Assumptions about the providers of transforms in Beam YAML."""
 
 import functools
+import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -20,6 +21,9 @@ Substitute = Callable[[str, Any], Any]
 
 CheckPackages = Callable[[str, Iterable[str]], None]
 """Raises if a type of transform needs packages that are not installed."""
+
+_OF_INPUTS = re.compile(r"-Flatten\[.+\]$")
+"""Names of the transforms that Beam makes for several inputs of another one."""
 
 _MODULE = "apache_beam.yaml.yaml_transform"
 
@@ -70,11 +74,12 @@ def _wrap(
     def compute_outputs(self: Any, transform: str) -> Any:
         begun: list[str] = vars(self).setdefault("_begun", [])
         if transform in begun:
-            cycle = [*begun[begun.index(transform) :], transform]
-            names = [self.get_transform_spec(each) for each in cycle]
+            specs = map(self.get_transform_spec, begun[begun.index(transform) :])
+            names = [str(each.get("name", each["type"])) for each in specs]
+            own = [name for name in names if not _OF_INPUTS.search(name)] or names
             raise ConfigurationError(
                 "The inputs of the YAML pipeline form a cycle: "
-                f"{' reads '.join(str(each.get('name', each['type'])) for each in names)}. "
+                f"{' reads '.join([*own, *own[:1]])}. "
                 "Give one of them another input."
             )
         begun.append(transform)

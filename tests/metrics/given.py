@@ -5,12 +5,7 @@ from typing import Any
 
 import pytest
 from apache_beam.metrics import monitoring_infos as infos
-from apache_beam.metrics.cells import (
-    DistributionData,
-    DistributionResult,
-    GaugeData,
-    GaugeResult,
-)
+from apache_beam.metrics.cells import DistributionData, DistributionResult, GaugeData, GaugeResult
 from apache_beam.metrics.execution import MetricKey, MetricResult
 from apache_beam.metrics.metric import MetricResults
 from apache_beam.metrics.metricbase import MetricName

@@ -19,12 +19,7 @@ from listening import free_port
 from receivers import HttpReceiver, silent
 from waiting import until
 
-from sparkbeam import (
-    MetricsSink,
-    PipelineFailed,
-    PushedMetrics,
-    SparkBeamOptions,
-)
+from sparkbeam import MetricsSink, PipelineFailed, PushedMetrics, SparkBeamOptions
 from sparkbeam.observe.sinks import posting, pusher
 from sparkbeam.observe.sinks.http import HttpSink
 from sparkbeam.observe.sinks.pusher import MetricsPusher

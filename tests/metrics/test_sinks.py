@@ -32,10 +32,7 @@ def graphite() -> Iterator[GraphiteReceiver]:
 
 
 def runner_metrics(step: str = "Read + Count") -> tuple[RunnerMetric, ...]:
-    return (
-        RunnerMetric(COUNTER, "elements", step, 7),
-        RunnerMetric(GAUGE, "lag_ms", "", 4200),
-    )
+    return (RunnerMetric(COUNTER, "elements", step, 7), RunnerMetric(GAUGE, "lag_ms", "", 4200))
 
 
 # HTTP.
@@ -67,9 +64,7 @@ def test_http_leaves_out_what_is_not_committed(http: HttpReceiver) -> None:
 
 
 def test_http_takes_sets_and_tries_and_the_runner_along(http: HttpReceiver) -> None:
-    some = [
-        infos.user_set_string("ns", "words", {"b", "a"}, ptransform="s"),
-    ]
+    some = [infos.user_set_string("ns", "words", {"b", "a"}, ptransform="s")]
     sink("http", f"--metrics_http_sink_url={http.url}").write(pushed(some, (), *runner_metrics()))
     content = json.loads(http.requests[0][2])
     assert content["stringSets"][0]["committed"] == {"stringSet": ["a", "b"]}
@@ -243,9 +238,7 @@ def test_otlp_posts_what_a_collector_takes(
     made = sink("otlp", f"--metrics_otlp_endpoint={http.url}")
     made.write(
         pushed(
-            counters(2**63 - 1, step=HOSTILE.replace("\ud800", "")),
-            (),
-            *runner_metrics(HOSTILE),
+            counters(2**63 - 1, step=HOSTILE.replace("\ud800", "")), (), *runner_metrics(HOSTILE)
         )
     )
     made.write(example())

@@ -130,8 +130,7 @@ def test_it_works_in_a_frame_of_another_page(browser: Any, server: PageServer) -
 
 
 @pytest.mark.parametrize(
-    ("over", "words"),
-    [(False, "The pipeline is lost"), (True, "The program has ended")],
+    ("over", "words"), [(False, "The pipeline is lost"), (True, "The program has ended")]
 )
 def test_it_says_when_the_program_has_gone(browser: Any, over: bool, words: str) -> None:
     server, shown = PageServer(), Shown()

@@ -345,8 +345,7 @@ def test_a_stream_that_is_closed_ends_the_display_only() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"),
-    [(0.04, "0.0 s"), (59.9, "59.9 s"), (61, "1:01 min"), (3723, "1:02:03 h")],
+    ("seconds", "text"), [(0.04, "0.0 s"), (59.9, "59.9 s"), (61, "1:01 min"), (3723, "1:02:03 h")]
 )
 def test_durations(seconds: float, text: str) -> None:
     assert formats.duration(seconds) == text

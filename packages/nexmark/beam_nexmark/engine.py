@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 import apache_beam as beam
+import click
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineRunner, PipelineState, create_runner
 
 from beam_nexmark.record import OURS
 from sparkbeam import SparkBeamOptions, SparkRunner
-from sparkbeam.common.arguments import shown
+from sparkbeam.common.arguments import nearest, shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.spark.session import cores
@@ -106,4 +107,16 @@ def _refuse_unknown(arguments: Sequence[str]) -> None:
     parsers[0].error = complain
     _, unknown = parsers[0].parse_known_args(list(arguments))
     if unknown:
-        raise ConfigurationError(f"Unknown option or command {shown(unknown[0])}.")
+        near = nearest(unknown[0].partition("=")[0], _names())
+        advice = f": use {near}." if near else "."
+        raise ConfigurationError(f"Unknown option or command {shown(unknown[0])}{advice}")
+
+
+def _names() -> list[str]:
+    """Return the options of the command that runs, and the commands beside it."""
+    context = click.get_current_context(silent=True)
+    if context is None:
+        return []
+    options = [name for each in context.command.params for name in each.opts]
+    group = context.parent and context.parent.command
+    return [*options, *(group.commands if isinstance(group, click.Group) else ())]

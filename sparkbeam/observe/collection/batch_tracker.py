@@ -34,11 +34,7 @@ class BatchTracker:
         self._succeeded = False
 
     def goes_along(self, reader: str, writer: str) -> None:
-        """Record that a stage runs concurrently with one that it reads.
-
-        Args:
-            writer: the id of the stage that it reads.
-        """
+        """Record that a stage runs concurrently with one that it reads."""
         with self._lock:
             self._readers[writer] = [
                 (id, waits and id != reader) for id, waits in self._readers[writer]
@@ -94,7 +90,7 @@ class BatchTracker:
             for reader, waits in self._readers[stage_id]
         ):
             return StageState.DONE
-        if not stage.started:
+        if not stage.tasks:
             return StageState.WAITING
         if not self._ended:
             return StageState.RUNNING
@@ -114,10 +110,6 @@ class _TrackedStage:
     failed: int = 0
     begun: float | None = None
     last: float = 0.0
-
-    @property
-    def started(self) -> bool:
-        return bool(self.tasks)
 
     def record_signal(self, signal: Signal, now: float) -> None:
         if self.begun is None:

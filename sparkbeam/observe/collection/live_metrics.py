@@ -23,7 +23,7 @@ _AT_ONCE = 32
 
 
 class LiveMetrics:
-    """Metrics of the tasks of a run; thread-safe."""
+    """Metrics of the tasks of a run, and the number of failed attempts; thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,13 +31,8 @@ class LiveMetrics:
         self._stages: dict[str, _CommittedStage] = defaultdict(_CommittedStage)
         self._exact: dict[str, _CommittedStage] | None = None
         self._attempts = _Attempts()
-        self._failures = 0
+        self.failures = 0
         self._over = False
-
-    @property
-    def failures(self) -> int:
-        """The number of failed task attempts known so far."""
-        return self._failures
 
     def record_signal(self, signal: Signal) -> None:
         """Record a signal.
@@ -49,7 +44,7 @@ class LiveMetrics:
         with self._lock:
             if report is None:
                 self._attempts.record_signal(signal)
-                self._failures += signal.kind is SignalKind.FAILED
+                self.failures += signal.kind is SignalKind.FAILED
             elif signal.number == self._number:
                 stage = self._stages[report.stage]
                 if stage.read((signal.stage, signal.partition), report):

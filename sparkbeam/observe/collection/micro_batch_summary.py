@@ -29,12 +29,10 @@ def summary(
     """Summarize a micro-batch.
 
     Args:
-        tick: the tick of the micro-batch.
         statuses: the status of each shard of each layer but the first.
         new: a report per stage with input, by its address.
         total: the same over all micro-batches so far.
         busy: see :class:`MicroBatchStage`, by the address of the stage.
-        partitions: see :class:`MicroBatch`.
         since: a time before the start of the micro-batch, in microseconds.
     """
     of_stage = _by_stage(statuses)

@@ -17,8 +17,6 @@ class SecondSummary:
 
     Attributes:
         time: the second, since the epoch.
-        number: the number of the last micro-batch.
-        batches: the number of micro-batches.
         seconds: the duration of the longest micro-batch.
         lag: seconds from the minimum source watermark to the end of the last micro-batch; None if
             undefined.

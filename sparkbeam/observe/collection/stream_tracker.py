@@ -79,7 +79,6 @@ def query_progress(
 
     Args:
         recent: the micro-batches in order, at least one.
-        names: the labels of each stage, by its id.
         now: the time in seconds since the epoch.
     """
     last = recent[-1]

@@ -21,12 +21,9 @@ class MicroBatchStage:
     :class:`.StageProgress`.
 
     Attributes:
-        new: the elements of the micro-batch.
         total: the elements of all micro-batches so far.
         dropped_late: the late elements dropped in all micro-batches so far.
         input_watermark, output_watermark: the minimum over all shards.
-        keys: the number of keys with state.
-        state_bytes: the size of the state.
         busy: the number of tasks with input in the micro-batch, and the elements in the busiest
             one.
         holder: the state that holds the output watermark; None if nothing does.
@@ -55,7 +52,6 @@ class MicroBatch:
             measure the pipeline's lag.
         stages: by address; in the driver that runs them, by id.
         names: the labels of their transforms, likewise.
-        partitions: the event hub partitions, as planned.
         phases: the durations of its phases; when stored, those of the sink except for the writing.
     """
 

@@ -24,11 +24,7 @@ Phases = Mapping[str, int]
 
 
 class Stopwatch:
-    """Stopwatch for the phases of successive micro-batches.
-
-    Attributes:
-        phases: the phases of the current micro-batch.
-    """
+    """Stopwatch for the phases of successive micro-batches."""
 
     def __init__(self) -> None:
         self.phases: dict[str, int] = {}

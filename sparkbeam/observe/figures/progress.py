@@ -212,9 +212,7 @@ _COLOURS = {
 }
 
 
-def stage_table(
-    progress: Progress,
-) -> tuple[Sequence[str], int, Callable[[StageProgress], Texts]]:
+def stage_table(progress: Progress) -> tuple[Sequence[str], int, Callable[[StageProgress], Texts]]:
     """Return the form of the table of stages.
 
     Returns:

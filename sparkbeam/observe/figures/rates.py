@@ -40,7 +40,6 @@ def seconds_behind(batch: MicroBatch, now: float) -> float | None:
     """Return the seconds from the source watermark of a micro-batch until now; None if undefined.
 
     Args:
-        batch: the micro-batch.
         now: the time in microseconds since the epoch.
     """
     mark = batch.source_watermark

@@ -121,7 +121,8 @@ class RunSummary:
         for stage in self.stages:
             yield f"{line(stage.name)}{_of_tasks(stage)}"
             for spark in stage.spark:
-                yield f"  {_again(spark) if spark.id in told else '; '.join(spark_texts(spark))}"
+                again = f"Spark's stage {spark.id}, as above"
+                yield f"  {again if spark.id in told else '; '.join(spark_texts(spark))}"
                 told.add(spark.id)
             rows = [("step", "in", "out", "time", "bytes out", ""), *map(step_cells, stage.steps)]
             yield from (f"  {row}" for row in table_lines(rows))
@@ -150,12 +151,7 @@ def step_cells(step: StepSummary) -> tuple[str, ...]:
 
 
 def column_text(columns: str, refused: Mapping[str, int]) -> str:
-    """Describe how a step handles columns, and the number of refused blocks by reason.
-
-    Args:
-        columns: a description of how it handles columns.
-        refused: the number of refused blocks by reason.
-    """
+    """Describe how a step handles columns, and the number of refused blocks by reason."""
     parts = [columns] if columns else []
     for reason, count in refused.items():
         why = "" if columns.endswith(f"because {reason}") else f": {reason}"
@@ -184,10 +180,6 @@ def spark_texts(stage: SparkStage) -> Iterator[str]:
         yield (
             f"{size(stage.spilled_memory_bytes)} spilled, {size(stage.spilled_disk_bytes)} on disk"
         )
-
-
-def _again(stage: SparkStage) -> str:
-    return f"Spark's stage {stage.id}, as above"
 
 
 def _of_tasks(stage: StageSummary) -> str:

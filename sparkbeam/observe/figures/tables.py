@@ -18,7 +18,6 @@ def table_html(
     """Return a table of HTML.
 
     Args:
-        head: the names of the columns.
         rows: texts; later ones of very many are left out.
         left: the number of columns that are not figures.
         colours: of some texts in other columns than the first.

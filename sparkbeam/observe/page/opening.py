@@ -53,9 +53,7 @@ def server(port: int) -> "PageServer":
                 if not port:
                     raise
                 _logger.warning(
-                    "Port %d is in use; the live page uses another one: %s.",
-                    port,
-                    error.strerror,
+                    "Port %d is in use; the live page uses another one: %s.", port, error.strerror
                 )
                 _servers[port] = PageServer()
         return _servers[port]

@@ -38,11 +38,7 @@ class RunView:
     """
 
     def __init__(
-        self,
-        plan: Plan,
-        run: PipelineRun,
-        redaction: Redaction,
-        name: str | None = None,
+        self, plan: Plan, run: PipelineRun, redaction: Redaction, name: str | None = None
     ) -> None:
         self._plan = plan
         self._run = run

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from sparkbeam.common.background import background_thread
@@ -38,13 +38,7 @@ _GRAPH = "graph.json"
 class Beacon:
     """Writer of a run's heartbeats, with a separate thread."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        run: PipelineRun,
-        redaction: Redaction,
-        title: str,
-    ) -> None:
+    def __init__(self, plan: Plan, run: PipelineRun, redaction: Redaction, title: str) -> None:
         self._plan = plan
         self._run = run
         self._redaction = redaction
@@ -75,7 +69,7 @@ class Beacon:
             try:
                 if files is not None:
                     if not drawn:
-                        files.write(_GRAPH, _dumped(self._graph().content()))
+                        files.write(_GRAPH, _dumped(asdict(self._graph())))
                         drawn = True
                     files.write(SIGN, _dumped(self._sign(over=over).content()))
             except CheckpointTaken:

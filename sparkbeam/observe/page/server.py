@@ -211,10 +211,7 @@ class _Door:
 def _application(server: PageServer) -> Application:
     found = {"server": server, "told": set()}
     return Application(
-        [
-            (r"/([^/]+)/", _PageHandler, found),
-            (r"/([^/]+)/state[.]json", _StateHandler, found),
-        ],
+        [(r"/([^/]+)/", _PageHandler, found), (r"/([^/]+)/state[.]json", _StateHandler, found)],
         default_handler_class=_NotFound,
         # A path has a token in it.
         log_function=lambda handler: None,

@@ -42,7 +42,6 @@ class StageView:
     """Fused steps on the page.
 
     Attributes:
-        id: the id of the stage in the graph.
         state: the state of the stage in batch; ``holding`` for the stage that holds the watermark
             most.
         done, tasks: the numbers of succeeded and of started tasks.
@@ -69,10 +68,7 @@ class PageContent:
     """The page at one moment.
 
     Attributes:
-        state: the state of the pipeline, in a word.
         stages: in topological order.
-        notes: recent log lines and warnings of steps.
-        error: the error that the pipeline has failed with.
         gone: the reason why this content may be outdated; empty if it is current.
         partitions: rows of event hub partitions, with the step first.
     """

@@ -64,9 +64,6 @@ class MetricsSink(ABC):
     A custom sink is a subclass named by ``--metrics_sink=package.module.Class``. It runs on the
     driver, in a thread of its own. Exceptions of :meth:`write` are logged and the write is tried
     again later. The pipeline does not wait for it.
-
-    Args:
-        options: the pipeline options.
     """
 
     def __init__(self, options: PipelineOptions) -> None:

@@ -13,11 +13,7 @@ from wsgiref.simple_server import WSGIRequestHandler
 from apache_beam.options.pipeline_options import PipelineOptions
 from prometheus_client import CollectorRegistry, make_wsgi_app, push_to_gateway
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import (
-    ThreadingWSGIServer,
-    basic_auth_handler,
-    default_handler,
-)
+from prometheus_client.exposition import ThreadingWSGIServer, basic_auth_handler, default_handler
 from prometheus_client.registry import Collector
 
 from sparkbeam.common.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home

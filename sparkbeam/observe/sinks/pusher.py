@@ -45,7 +45,7 @@ class MetricsPusher:
     def start(self) -> None:
         """Start pushing at a fixed rate, beginning now."""
         for line in self._lines:
-            line.start()
+            line.thread.start()
 
     def close(self) -> None:
         """Push the final metrics.
@@ -54,12 +54,12 @@ class MetricsPusher:
         of the program waits, five seconds at most for all of them.
         """
         for line in self._lines:
-            line.end()
+            line.ended.set()
         deadline = time.monotonic() + _HEALTHY_SECONDS
         for line in self._lines:
             if line.is_healthy:
                 line.join(deadline)
-        late = [line for line in self._lines if line.is_alive]
+        late = [line for line in self._lines if line.thread.is_alive()]
         if late:
             atexit.register(_leave, late)
 
@@ -73,7 +73,7 @@ def _leave(lines: "list[_SinkThread]") -> None:
 
 
 class _SinkThread:
-    """The thread that pushes to one sink."""
+    """The thread that pushes to one sink until it is ended."""
 
     def __init__(
         self,
@@ -88,24 +88,14 @@ class _SinkThread:
         self._metrics = metrics
         self._period = period
         self._redaction = redaction
-        self._ended = threading.Event()
+        self.ended = threading.Event()
         self._failures = 0
         self._told: set[str] = set()
         self._since = 0.0
-        self._thread = background_thread(self._run, f"sparkbeam-metrics-{name}")
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def end(self) -> None:
-        self._ended.set()
+        self.thread = background_thread(self._run, f"sparkbeam-metrics-{name}")
 
     def join(self, deadline: float) -> None:
-        self._thread.join(max(0.0, deadline - time.monotonic()))
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
+        self.thread.join(max(0.0, deadline - time.monotonic()))
 
     @property
     def is_healthy(self) -> bool:
@@ -116,7 +106,7 @@ class _SinkThread:
 
     def _run(self) -> None:
         due = time.monotonic()
-        while not self._ended.wait(max(0.0, due - time.monotonic())):
+        while not self.ended.wait(max(0.0, due - time.monotonic())):
             self._push()
             # A sink that fails is left alone for longer and longer.
             pause = self._period * 2**self._failures

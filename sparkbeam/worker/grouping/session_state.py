@@ -122,6 +122,10 @@ class StoredSessions:
         """Record that an element is timestamped outside of its window: order no longer tells."""
         self._record.set(_OUTSIDE, True)
 
+    def forget_outside(self) -> None:
+        """Forget that, as no session is left."""
+        self._record.pop(_OUTSIDE)
+
     def add_values(self, values: Iterable[Value]) -> None:
         """Store values aside."""
         entries = list(values)

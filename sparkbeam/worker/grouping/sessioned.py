@@ -194,6 +194,8 @@ class SessionedGrouping(StoredGrouping):
     ) -> None:
         """Set timers and hold by the first session that waits for its end; ends are in order."""
         first = next(kept.between(EARLIEST, None), None)
+        if first is None:
+            kept.forget_outside()
         _set_timer(record, _END, waiting and (min(waiting.end, MAX_MICROS), waiting.start))
         _set_timer(record, _EXPIRY, first and (self._expiry(first), None))
         held = kept.first_stamp(waiting)

@@ -355,9 +355,12 @@ class TriggerState(trigger.UnmergedState):
                 else:
                     values[name] = tag.combine_fn.add_input(values[name], value)
             case HoldTag():
-                held = values.get(name)
-                if held is not None:
-                    value = tag.timestamp_combiner_impl.combine(Timestamp(micros=held), value)
+                # Merged windows have one hold, at the timestamp of their next pane.
+                for id in self._merged_with(window):
+                    held = self._values.get(id, {}).pop(name, None)
+                    if held is not None:
+                        value = tag.timestamp_combiner_impl.combine(Timestamp(micros=held), value)
+                        self.record.set_hold(_cell(id), None)
                 values[name] = value.micros
                 self.record.set_hold(_cell(window), coded_hold(value.micros))
             case _:
@@ -380,6 +383,13 @@ class TriggerState(trigger.UnmergedState):
                 return None if held is None else Timestamp(micros=held)
             case _:
                 return values.get(tag.tag, [])
+
+    def _merged_with(self, id: int) -> list[int]:
+        """Return the ids of the window with an id; several if windows have merged."""
+        before = self._by_id.get(id)
+        if before is None:  # A new window.
+            return [id]
+        return self._seen.get(before) or next(ids for ids in self._seen.values() if id in ids)
 
     def _delays(self, window: int, name: str) -> list[int]:
         """Return the ends of the delay of the trigger with this state; see :class:`DelayTag`."""
