@@ -23,7 +23,6 @@ from in_python import (
     assert_same,
     called,
     column,
-    python_values,
     results,
     written,
 )
@@ -42,6 +41,7 @@ from sparkbeam.columns import (
     member_of,
     shape_of,
 )
+from sparkbeam.columns.python_values import values_of
 from sparkbeam.worker.value_columns import column_of
 
 ELEMENTS = [
@@ -90,9 +90,7 @@ def gives(function: Any, *values: Any, shape: Shape | None = None) -> list[Any]:
     shape = shape or shape_of_values(values)
     over_columns = compiled(function, shape)
     assert assert_same(over_columns, function, list(values), ResultKind.MAP)
-    return python_values(
-        over_columns.evaluate(column([*values], shape)).values, over_columns.result
-    )
+    return values_of(over_columns.evaluate(column([*values], shape)).values, over_columns.result)
 
 
 def shape_of_values(values: tuple[Any, ...]) -> Shape:
@@ -626,7 +624,7 @@ def test_elements_of_several_classes_are_told_apart() -> None:
     )
     shape = shape_of(union.type, (Price, Inner))
     assert isinstance(shape, Union)
-    values = python_values(union, shape)
+    values = values_of(union, shape)
     cases = [
         (lambda x: isinstance(x, Inner), ResultKind.FILTER),
         (lambda x: isinstance(x, Inner) and x.i > 3, ResultKind.FILTER),
@@ -643,12 +641,12 @@ def test_elements_of_several_classes_are_told_apart() -> None:
         whole = compiled(function, shape, form=form)
         for part in (union, union.slice(1, 2)):
             found = results(whole, whole.evaluate(part), len(part))
-            assert written(found) == written(called(function, python_values(part, shape), form))
+            assert written(found) == written(called(function, values_of(part, shape), form))
     some = compiled(lambda x: isinstance(x, Inner) and x.i > 3, shape, form=ResultKind.FILTER)
     rows = some.selected_rows(union.slice(1, 3))
     assert some.members == (1,)
     assert compiled(lambda x: type(x) is Inner, shape, form=ResultKind.FILTER).members == (1,)
-    assert python_values(member_of(union.slice(1, 3), 1, rows), INNER_) == [Inner(4, "b")]
+    assert values_of(member_of(union.slice(1, 3), 1, rows), INNER_) == [Inner(4, "b")]
     assert compiled(lambda x: isinstance(x, Inner) or x, shape, form=ResultKind.FILTER).members == (
         0,
         1,
@@ -695,7 +693,7 @@ def test_records_of_other_widths_are_joined() -> None:
         return [x, Price(x.amount + 1)]
 
     found = compiled(function, shape_of(array.type, Price), form=ResultKind.FLAT).evaluate(array)
-    assert python_values(found.values, PRICE) == function(Price(1, "a"))
+    assert values_of(found.values, PRICE) == function(Price(1, "a"))
 
 
 def test_an_unsigned_int_may_be_too_large() -> None:
@@ -938,7 +936,7 @@ def test_a_class_that_changes_refuses_the_blocks_after_that(
     shape = RecordShape(Local, ("amount",), (INT,))
     whole = compiled(lambda x: Local(x.amount), shape)
     block = column([Local(1)], shape)
-    assert python_values(whole.evaluate(block).values, shape) == [Local(1)]
+    assert values_of(whole.evaluate(block).values, shape) == [Local(1)]
     monkeypatch.setattr(Local, "amount", property(lambda local: 7))
     with pytest.raises(FallBack, match="amount has changed"):
         whole.evaluate(block)
