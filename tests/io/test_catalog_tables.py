@@ -117,6 +117,30 @@ def test_a_table_that_is_not_there_is_made(spark: Any) -> None:
     assert [column.name for column in columns if column.isPartition] == ["day"]
 
 
+def test_tables_of_the_catalog_of_a_database_are_written(spark: Any, tmp_path: Path) -> None:
+    settings = {
+        "": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        ".url": f"jdbc:derby:memory:{tmp_path.name};create=true",
+        ".driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+    }
+    for name, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.db{name}", value)
+    rows = [{"id": 1, "day": "mon"}, {"id": 2, "day": "tue"}, {"id": 1, "day": "wed"}]
+    streams.write_json(tmp_path / "in" / "0.json", rows)
+
+    def build(p: beam.Pipeline) -> None:
+        read = p | ReadFromSpark("json", {"path": tmp_path / "in"}, SCHEMA)
+        for mode, more in modes.items():
+            _ = read | mode >> WriteToSpark(table=f"db.APP.{mode}", schema=SCHEMA, **more)
+
+    modes: dict[str, Any] = {"APPEND": {}, "COMPLETE": {"output_mode": "complete", "key": ["id"]}}
+    for table in modes:
+        spark.sql(f"CREATE TABLE db.APP.{table} ({SCHEMA}, more int)")
+    streams.run_available(spark, tmp_path / "checkpoint", build)
+    assert rows_of(spark, "db.APP.APPEND") == [(1, "mon"), (1, "wed"), (2, "tue")]
+    assert rows_of(spark, "db.APP.COMPLETE") == [(1, "wed"), (2, "tue")]
+
+
 @pytest.mark.long("30 s; test_restart.py has it of files, and test_iceberg.py of tables")
 def test_streams_read_tables_and_add_to_them_once(spark: Any, clicks: str, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
