@@ -14,9 +14,11 @@ from sparkbeam.columns import (
     Compiled,
     FallBack,
     RecordShape,
+    Refused,
     ResultKind,
     Scalar,
     Shape,
+    compile_function,
 )
 from sparkbeam.columns.python_types import Lists, arrow_type_of
 from sparkbeam.columns.python_values import values_of
@@ -141,18 +143,32 @@ def _written(value: Any) -> str:
 def assert_same(
     compiled: Compiled,
     function: Callable[..., Any],
-    elements: list[Any],
+    elements: list[Any] | pa.Array,
     form: ResultKind,
-    block: pa.Array | None = None,
 ) -> bool:
     """Compares a compiled function with calling it; False if the block was refused."""
-    if block is None:
-        block = column(elements, compiled.arguments[0])
-    expected = called(function, elements, form)
+    shape = compiled.arguments[0]
+    block = elements if isinstance(elements, pa.Array) else column(elements, shape)
     try:
         output = compiled.evaluate(block)
     except FallBack:
         return False
+    values = values_of(block, shape) if isinstance(elements, pa.Array) else elements
+    expected = called(function, values, form)
     assert not isinstance(expected, Exception), f"it raises {expected!r}"
-    assert written(results(compiled, output, len(elements))) == written(expected)
+    assert written(results(compiled, output, len(block))) == written(expected)
     return True
+
+
+def compiled(function: Any, *shapes: Shape, form: ResultKind = ResultKind.MAP) -> Compiled:
+    """The form of a function over columns, which it must have."""
+    result = compile_function(function, *(shapes or (ELEMENT,)), form=form)
+    assert isinstance(result, Compiled), result
+    return result
+
+
+def refusal(function: Any, *shapes: Shape, form: ResultKind = ResultKind.MAP) -> str:
+    """The reason for which a function has no such form."""
+    result = compile_function(function, *(shapes or (ELEMENT,)), form=form)
+    assert isinstance(result, Refused), result
+    return result.reason

@@ -23,6 +23,8 @@ from in_python import (
     assert_same,
     called,
     column,
+    compiled,
+    refusal,
     results,
     written,
 )
@@ -71,18 +73,6 @@ MANY = set(range(20_000))
 ODD = [1, object()]
 CHANGING = 5
 LARGE = 10**5000
-
-
-def compiled(function: Any, *shapes: Shape, form: ResultKind = ResultKind.MAP) -> Compiled:
-    result = compile_function(function, *(shapes or (ELEMENT,)), form=form)
-    assert isinstance(result, Compiled), result
-    return result
-
-
-def refusal(function: Any, *shapes: Shape, form: ResultKind = ResultKind.MAP) -> str:
-    result = compile_function(function, *(shapes or (ELEMENT,)), form=form)
-    assert isinstance(result, Refused)
-    return result.reason
 
 
 def gives(function: Any, *values: Any, shape: Shape | None = None) -> list[Any]:
@@ -677,10 +667,7 @@ INNER_ = RecordShape(Inner, ("i", "s"), (INT, STR))
 )
 def test_columns_have_many_types(array: pa.Array, function: Any) -> None:
     shape = shape_of(array.type)
-    whole = compiled(function, shape)
-    values = array.to_pylist()
-    expected = written(called(function, values, ResultKind.MAP))
-    assert written(results(whole, whole.evaluate(array), len(array))) == expected
+    assert assert_same(compiled(function, shape), function, array, ResultKind.MAP)
 
 
 def test_records_of_other_widths_are_joined() -> None:

@@ -10,18 +10,9 @@ from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
-from in_python import assert_same
+from in_python import assert_same, compiled, refusal
 
-from sparkbeam.columns import (
-    Compiled,
-    Opaque,
-    RecordShape,
-    Refused,
-    ResultKind,
-    Scalar,
-    compile_function,
-)
-from sparkbeam.columns.python_values import values_of
+from sparkbeam.columns import Opaque, RecordShape, ResultKind, Scalar
 
 ZONES = [None, "UTC", "+05:30", "Europe/Berlin", "America/New_York", "Africa/Monrovia"]
 UNITS = {"s": 1_000_000, "ms": 1000, "us": 1}
@@ -50,6 +41,8 @@ TIMESTAMPS: list[Callable[[Any], Any]] = [
     lambda row: int(row["at"]) + row["at"].seconds(),
     lambda row: float(row["at"]) if -(2**52) < row["at"].micros < 2**52 else 0.0,
     lambda row: float(Timestamp.of(row["number"])),
+]
+MADE: list[Callable[[Any], Any]] = [
     lambda row: Stop(row["number"], Timestamp(micros=row["at"].micros + 1)),
     lambda row: (Timestamp(row["number"]), Timestamp(micros=5)),
     lambda row: {"at": Timestamp.of(row["at"]), "n": row["number"]},
@@ -76,9 +69,7 @@ def block_of(micros: list[int | None], shape: RecordShape) -> pa.Array:
 
 def is_taken(function: Callable[[Any], Any], block: pa.Array, shape: RecordShape) -> bool:
     """Whether a function runs over columns, where it must give what it gives when it is called."""
-    compiled = compile_function(function, shape)
-    assert isinstance(compiled, Compiled), compiled
-    return assert_same(compiled, function, values_of(block, shape), ResultKind.MAP, block)
+    return assert_same(compiled(function, shape), function, block, ResultKind.MAP)
 
 
 @pytest.fixture(
@@ -118,6 +109,14 @@ def test_timestamps_are_those_of_beam(
     assert is_taken(function, block_of(list(micros), shape), shape)
 
 
+@given(st.lists(MOMENTS, min_size=1, max_size=8), st.sampled_from(MADE))
+def test_timestamps_that_a_function_makes_are_in_its_results(
+    micros: list[int], function: Callable[[Any], Any]
+) -> None:
+    shape = shape_of("us", "UTC", is_as_in_arrow=False)
+    assert is_taken(function, block_of(list(micros), shape), shape)
+
+
 @pytest.mark.parametrize("zone", ZONES)
 @pytest.mark.parametrize("function", DATETIMES)
 def test_times_of_our_days_are_not_refused(function: Callable[[Any], Any], zone: str) -> None:
@@ -138,15 +137,13 @@ def test_times_of_our_days_are_not_refused(function: Callable[[Any], Any], zone:
 def test_what_else_is_done_with_datetimes_has_a_reason(
     function: Callable[[Any], Any], unit: str, reason: str
 ) -> None:
-    refused = compile_function(function, shape_of(unit, "UTC", is_as_in_arrow=True))
-    assert isinstance(refused, Refused)
-    assert refused.reason.startswith(reason)
+    assert refusal(function, shape_of(unit, "UTC", is_as_in_arrow=True)).startswith(reason)
 
 
 def test_a_timestamp_is_no_number_of_seconds() -> None:
     shape = shape_of("us", None, is_as_in_arrow=False)
-    refused = compile_function(lambda row: TimestampedValue(1, Timestamp(row["at"])), shape)
-    assert refused == Refused("it makes a Timestamp of something other than a number")
+    refused = refusal(lambda row: TimestampedValue(1, Timestamp(row["at"])), shape)
+    assert refused == "it makes a Timestamp of something other than a number"
 
 
 def test_a_missing_timestamp_is_compared_by_python() -> None:

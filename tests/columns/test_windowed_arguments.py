@@ -4,14 +4,24 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, Sessions, SlidingWindows
 from noting import values
+
+from sparkbeam.io import ReadFromArrow
 
 Window, Time = beam.DoFn.WindowParam, beam.DoFn.TimestampParam
 
-NUMBERS = [(at % 5, at, at * 0.7 - 100) for at in range(500)]
+COUNT = 500
+
+
+def read(split: int) -> list[pa.RecordBatch]:
+    numbers = pa.array(range(COUNT))
+    times = pa.array([700_000 * at - 100_000_000 for at in range(COUNT)])
+    keys = pa.array([at % 5 for at in range(COUNT)])
+    return [pa.record_batch({"key": keys, "value": numbers, "at": times})]
 
 
 class Bounds(beam.DoFn):
@@ -84,8 +94,8 @@ def test_results_are_those_of_beams_own_runner(step: str, windows: str) -> None:
         pytest.skip("side inputs have no merging windows")
 
     def build(p: beam.Pipeline) -> Any:
-        rows = p | beam.Create(NUMBERS)
-        pairs = rows | "At" >> beam.MapTuple(lambda *row: TimestampedValue(row[:2], row[2]))
+        rows = p | ReadFromArrow([0], read, timestamp_column="at")
+        pairs = rows | "Pair" >> beam.Map(lambda row: (row.key, row.value))
         return STEPS[step](pairs | beam.WindowInto(WINDOWS[windows]))
 
     found = sorted(map(repr, values(build)))
