@@ -18,6 +18,7 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from pyspark.sql import functions as sf
+from streams import pipeline_on
 
 from sparkbeam import PipelineFailed, SparkRunner, as_dataframe
 from sparkbeam.connectors import source_frames
@@ -524,10 +525,6 @@ def clicks(spark: Any, tmp_path: Path) -> str:
         "id", "concat('n', id % 7) AS name", "timestamp_seconds(id) AS at", "id / 2 AS half"
     ).write.parquet(path)
     return path
-
-
-def pipeline_on(spark: Any, *options: str) -> beam.Pipeline:
-    return beam.Pipeline(SparkRunner(session=spark), argv=[*options])
 
 
 EXPECTED = [("n" + str(number % 7), number / 2, float(number)) for number in range(5000)]

@@ -8,11 +8,11 @@ from typing import Any
 import apache_beam as beam
 import pytest
 import streams
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import Sessions
 from pyspark.sql import functions as sf
+from streams import pipeline_on
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam import ConfigurationError, PipelineFailed
 from sparkbeam.io import ForeachBatch, FromDataFrame
 
 SCHEMA = "id bigint, user string, second bigint"
@@ -153,24 +153,12 @@ def test_joins_duplicates_and_aggregations_of_spark_keep_their_state_in_the_quer
     }
 
 
-def pipeline_on(spark: Any, *options: str) -> beam.Pipeline:
-    return beam.Pipeline(SparkRunner(spark), options=PipelineOptions([*options]))
-
-
 def test_what_spark_cannot_run_as_a_stream_is_told_with_the_step(spark: Any) -> None:
     counted = spark.readStream.format("rate").load().groupBy("value").count()
     pipeline = pipeline_on(spark, "--streaming")
     _ = pipeline | "Counted" >> FromDataFrame(counted) | beam.Map(print)
     with pytest.raises(ConfigurationError, match=r"'Counted'.*withWatermark"):
         pipeline.run().wait_until_finish()
-
-
-def test_a_stream_needs_a_stream(spark: Any) -> None:
-    stream = spark.readStream.format("rate").load()
-    with pytest.raises(ConfigurationError, match=r"DataFrame is a stream.*run it with --streaming"):
-        _ = pipeline_on(spark) | FromDataFrame(stream)
-    with pytest.raises(ConfigurationError, match="'Table': the DataFrame is for batch pipelines"):
-        _ = pipeline_on(spark, "--streaming") | "Table" >> FromDataFrame(spark.range(1))
 
 
 def test_files_are_partitions_where_rows_know_them(
