@@ -54,17 +54,10 @@ _batches: dict[int, list[pa.RecordBatch]] = {}
 """What each split of a source reads."""
 
 
-class Both(beam.PTransform):
+@beam.ptransform_fn
+def Both(pairs: Any, *combines: beam.PTransform) -> Any:
     """Several combines of the same pairs."""
-
-    def __init__(self, *combines: beam.PTransform) -> None:
-        super().__init__()
-        self._combines = combines
-
-    def expand(self, pairs: Any) -> Any:
-        return [
-            pairs | f"combine {at}" >> one for at, one in enumerate(self._combines)
-        ] | beam.Flatten()
+    return [pairs | f"combine {at}" >> one for at, one in enumerate(combines)] | beam.Flatten()
 
 
 class WithDict(beam.PTransform):
@@ -85,36 +78,25 @@ class WithDict(beam.PTransform):
         return pcoll | beam.Map(self._function, beam.pvalue.AsDict(pairs))
 
 
-class Twice(beam.PTransform):
+@beam.ptransform_fn
+def Twice(pcoll: Any) -> Any:
     """A Flatten of a PCollection with itself."""
-
-    def expand(self, pcoll: Any) -> Any:
-        return (pcoll, pcoll | beam.Reshuffle()) | beam.Flatten()
+    return (pcoll, pcoll | beam.Reshuffle()) | beam.Flatten()
 
 
-class Sizes(beam.PTransform):
+@beam.ptransform_fn
+def Sizes(pairs: Any) -> Any:
     """Values of two PCollections by key."""
-
-    def expand(self, pairs: Any) -> Any:
-        other = pairs | "other" >> beam.Map(lambda pair: (pair[0], 1))
-        return {"values": pairs, "ones": other} | beam.CoGroupByKey()
+    other = pairs | "other" >> beam.Map(lambda pair: (pair[0], 1))
+    return {"values": pairs, "ones": other} | beam.CoGroupByKey()
 
 
-class Joined(beam.PTransform):
-    """Pairs, each with how many there are of its key.
-
-    Args:
-        how: they are joined.
-    """
-
-    def __init__(self, how: str) -> None:
-        super().__init__()
-        self._how = how
-
-    def expand(self, pairs: Any) -> Any:
-        counts = pairs | "counts" >> beam.combiners.Count.PerKey()
-        few = counts | "few" >> beam.Filter(lambda pair: pair[1] % 3 < 2)
-        return (pairs, few) | Join(itemgetter(0), how=self._how)
+@beam.ptransform_fn
+def Joined(pairs: Any, how: str) -> Any:
+    """Pairs, each joined with the number of those of its key."""
+    counts = pairs | "counts" >> beam.combiners.Count.PerKey()
+    few = counts | "few" >> beam.Filter(lambda pair: pair[1] % 3 < 2)
+    return (pairs, few) | Join(itemgetter(0), how=how)
 
 
 def dofn_of(source: str) -> Any:

@@ -14,13 +14,14 @@ from sparkbeam.columns import (
     Compiled,
     FallBack,
     RecordShape,
+    Refused,
     ResultKind,
     Scalar,
     Shape,
-    Union,
+    compile_function,
 )
 from sparkbeam.columns.python_types import Lists, arrow_type_of
-from sparkbeam.columns.vectors import union_places
+from sparkbeam.columns.python_values import values_of
 
 INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)
 STR, BYTES = Scalar(str), Scalar(bytes)
@@ -87,35 +88,9 @@ def _items(value: Any) -> list[Any]:
     return list(value.values() if isinstance(value, dict) else value)
 
 
-def python_values(array: pa.Array, shape: Shape) -> list[Any]:
-    """A column as Python values."""
-    if isinstance(shape, Union):
-        members = [python_values(array.field(code), one) for code, one in enumerate(shape.members)]
-        places = zip(*union_places(array), strict=True)
-        return [members[code][offset] for code, offset in places]
-    if isinstance(shape, Lists):
-        each = (None if one is None else one.values for one in array)
-        return [None if one is None else python_values(one, shape.item) for one in each]
-    if not isinstance(shape, RecordShape):
-        return array.to_pylist()
-    present = array.is_valid().to_pylist()
-    fields = [python_values(array.field(at), one) for at, one in enumerate(shape.fields)]
-    rows = zip(*fields, strict=True) if fields else [()] * len(array)
-    made = [_made(shape, row) for row in rows]
-    return [value if is_there else None for value, is_there in zip(made, present, strict=True)]
-
-
-def _made(shape: RecordShape, row: tuple[Any, ...]) -> Any:
-    if shape.type is Row:
-        return Row(**dict(zip(shape.names, row, strict=True)))
-    if shape.type is dict:
-        return dict(zip(shape.names, row, strict=True))
-    return row if shape.type is tuple else shape.type._make(row)  # type: ignore[attr-defined]
-
-
 def results(compiled: Compiled, output: BlockResult, count: int) -> list[tuple[int, Any]]:
     """The results of a compiled function, each with the position of its element."""
-    values = python_values(output.values, compiled.result)
+    values = values_of(output.values, compiled.result)
     rows = range(count) if output.rows is None else output.rows.tolist()
     assert (output.times is not None) == compiled.is_timestamped
     if output.times is not None:
@@ -166,15 +141,34 @@ def _written(value: Any) -> str:
 
 
 def assert_same(
-    compiled: Compiled, function: Callable[..., Any], elements: list[Any], form: ResultKind
+    compiled: Compiled,
+    function: Callable[..., Any],
+    elements: list[Any] | pa.Array,
+    form: ResultKind,
 ) -> bool:
     """Compares a compiled function with calling it; False if the block was refused."""
-    block = column(elements, compiled.arguments[0])
-    expected = called(function, elements, form)
+    shape = compiled.arguments[0]
+    block = elements if isinstance(elements, pa.Array) else column(elements, shape)
     try:
         output = compiled.evaluate(block)
     except FallBack:
         return False
+    values = values_of(block, shape) if isinstance(elements, pa.Array) else elements
+    expected = called(function, values, form)
     assert not isinstance(expected, Exception), f"it raises {expected!r}"
-    assert written(results(compiled, output, len(elements))) == written(expected)
+    assert written(results(compiled, output, len(block))) == written(expected)
     return True
+
+
+def compiled(function: Any, *shapes: Shape, form: ResultKind = ResultKind.MAP) -> Compiled:
+    """The form of a function over columns, which it must have."""
+    result = compile_function(function, *(shapes or (ELEMENT,)), form=form)
+    assert isinstance(result, Compiled), result
+    return result
+
+
+def refusal(function: Any, *shapes: Shape, form: ResultKind = ResultKind.MAP) -> str:
+    """The reason for which a function has no such form."""
+    result = compile_function(function, *(shapes or (ELEMENT,)), form=form)
+    assert isinstance(result, Refused), result
+    return result.reason

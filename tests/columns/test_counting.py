@@ -15,10 +15,9 @@ from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.histogram import LinearBucket
 from hypothesis import given
 from hypothesis import strategies as st
-from in_python import INT, column
+from in_python import INT, STR, column, compiled, refusal
 
-from sparkbeam.columns import Compiled, FallBack, Refused, ResultKind, compile_function
-from sparkbeam.columns.python_types import Scalar, Shape
+from sparkbeam.columns import FallBack, ResultKind
 
 SEEN, TOTAL = Metrics.counter("test", "seen"), Metrics.counter("test", "total")
 SIZES = Metrics.distribution("test", "sizes")
@@ -76,12 +75,6 @@ FUNCTIONS: list[tuple[Any, ResultKind]] = [
 ]
 
 
-def compiled(function: Any, form: ResultKind, shape: Shape = INT) -> Compiled:
-    found = compile_function(function, shape, form=form)
-    assert isinstance(found, Compiled), found
-    return found
-
-
 @contextmanager
 def counting() -> Iterator[MetricsContainer]:
     container = MetricsContainer("step")
@@ -113,13 +106,13 @@ def called(function: Any, values: list[Any]) -> None:
 @given(st.lists(st.integers(-5, 9), max_size=12))
 @pytest.mark.parametrize(("function", "form"), FUNCTIONS)
 def test_what_is_counted_is_the_same(function: Any, form: ResultKind, values: list[int]) -> None:
-    over_columns = compiled(function, form)
+    over_columns = compiled(function, INT, form=form)
     found = counted(lambda: over_columns.evaluate(column(values, INT)))
     assert found == counted(lambda: called(function, values))
 
 
 def test_a_filter_counts() -> None:
-    keep = compiled(makes_its_own, ResultKind.FILTER)
+    keep = compiled(makes_its_own, INT, form=ResultKind.FILTER)
     found = counted(lambda: keep.selected_rows(column([1, 2, 3], INT)))
     assert found["MetricName(namespace=of, name=its own)"] == 6
     assert DistributionData(21, 3, 7, 7) in found.values()
@@ -134,7 +127,7 @@ def test_a_filter_counts() -> None:
     ],
 )
 def test_a_block_that_is_refused_counts_nothing(function: Any, values: list[Any]) -> None:
-    over_columns = compiled(function, ResultKind.MAP)
+    over_columns = compiled(function, INT)
 
     def run() -> None:
         with pytest.raises(FallBack):
@@ -159,11 +152,8 @@ def test_a_block_that_is_refused_counts_nothing(function: Any, values: list[Any]
     ],
 )
 def test_what_is_not_counted_over_columns(function: Any, reason: str) -> None:
-    found = compile_function(function, INT)
-    assert isinstance(found, Refused)
-    assert re.fullmatch(reason, found.reason), found.reason
+    assert re.fullmatch(reason, refusal(function, INT))
 
 
 def test_text_is_no_amount() -> None:
-    found = compile_function(lambda x: TOTAL.inc(x), Scalar(str))
-    assert isinstance(found, Refused)
+    assert refusal(lambda x: TOTAL.inc(x), STR)

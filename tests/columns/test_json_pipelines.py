@@ -8,7 +8,6 @@ import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
@@ -152,14 +151,3 @@ def test_an_explanation_says_that_the_data_tell() -> None:
     _ = PIPELINES["in several steps"](p | records(alike))
     stages = SparkRunner().explain(p).stages
     assert "Parse: columns, if it receives any at run time" in stages
-
-
-@pytest.mark.long("half a minute; the others do without Spark")
-@pytest.mark.blocks(reason="Beam's own operations get no columns")
-def test_on_spark_the_highest_price_of_each_user_is_found_over_columns(spark: Any) -> None:
-    last = [max(range(user, 2 * COUNT, 7)) for user in range(7)]
-    expected = [(f"u{user}", number + 0.5) for user, number in enumerate(last)]
-    with beam.Pipeline(SparkRunner(spark)) as p:
-        highest = PIPELINES["in several steps"](p | records(alike))
-        assert_that(highest, equal_to(expected), label="Note")
-    assert not refused(p.result)

@@ -4,13 +4,14 @@
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
+from unittest.mock import ANY
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from in_python import INNER, INT, STR, Inner, assert_same
+from in_python import INNER, INT, STR, Inner, assert_same, compiled, refusal
 
-from sparkbeam.columns import Compiled, RecordShape, Refused, ResultKind, compile_function
+from sparkbeam.columns import RecordShape, ResultKind
 from sparkbeam.columns.python_types import Lists
 
 
@@ -136,15 +137,18 @@ FUNCTIONS: list[Callable[[Group], Any]] = [
 ]
 
 
+CALM = [Group(1, [1, 2], ["a"], [Inner(1, "a"), Inner(-2, "b")], {"a": [3], "b": []})] * 3
+CALM += [Group(0, [], [], [], {"a": [], "b": [7]})]
+
+
 @pytest.mark.parametrize("function", GENERATORS, ids=lambda function: function.__name__)
 @settings(max_examples=30)
 @given(BLOCKS)
 def test_loops(function: Callable[[Group], Any], block: list[Group]) -> None:
-    compiled = compile_function(function, GROUP, form=ResultKind.FLAT)
-    assert isinstance(compiled, Compiled), compiled
-    assert_same(compiled, function, block, ResultKind.FLAT)
-    called = compile_function(lambda x: function(x), GROUP, form=ResultKind.FLAT)
-    assert isinstance(called, Compiled), called
+    over_columns = compiled(function, GROUP, form=ResultKind.FLAT)
+    assert assert_same(over_columns, function, CALM, ResultKind.FLAT)
+    assert_same(over_columns, function, block, ResultKind.FLAT)
+    called = compiled(lambda x: function(x), GROUP, form=ResultKind.FLAT)
     assert_same(called, function, block, ResultKind.FLAT)
 
 
@@ -153,9 +157,8 @@ def test_loops(function: Callable[[Group], Any], block: list[Group]) -> None:
 @settings(max_examples=30)
 @given(BLOCKS)
 def test_functions_of_lists(number: int, block: list[Group]) -> None:
-    compiled = compile_function(FUNCTIONS[number], GROUP)
-    assert isinstance(compiled, Compiled), compiled
-    assert_same(compiled, FUNCTIONS[number], block, ResultKind.MAP)
+    function = FUNCTIONS[number]
+    assert_same(compiled(function, GROUP), function, block, ResultKind.MAP)
 
 
 @given(BLOCKS)
@@ -163,20 +166,8 @@ def test_filters_of_lists(block: list[Group]) -> None:
     def is_long(x: Group) -> bool:
         return len(x.names) > 1
 
-    compiled = compile_function(is_long, GROUP, form=ResultKind.FILTER)
-    assert isinstance(compiled, Compiled), compiled
-    assert_same(compiled, is_long, block, ResultKind.FILTER)
-
-
-CALM = [Group(1, [1, 2], ["a"], [Inner(1, "a"), Inner(-2, "b")], {"a": [3], "b": []})] * 3
-CALM += [Group(0, [], [], [], {"a": [], "b": [7]})]
-
-
-@pytest.mark.parametrize("function", GENERATORS, ids=lambda function: function.__name__)
-def test_loops_take_columns(function: Callable[[Group], Any]) -> None:
-    compiled = compile_function(function, GROUP, form=ResultKind.FLAT)
-    assert isinstance(compiled, Compiled)
-    assert assert_same(compiled, function, CALM, ResultKind.FLAT)
+    keep = compiled(is_long, GROUP, form=ResultKind.FILTER)
+    assert_same(keep, is_long, block, ResultKind.FILTER)
 
 
 def carries(x: Group) -> Iterator[Any]:
@@ -283,10 +274,7 @@ def waits(x: Group) -> Iterator[Any]:
     ],
 )
 def test_what_stays_with_elements(function: Callable[[Group], Any], reason: str | None) -> None:
-    refused = compile_function(function, GROUP, form=ResultKind.FLAT)
-    assert isinstance(refused, Refused), refused
-    if reason is not None:
-        assert refused.reason == reason
+    assert refusal(function, GROUP, form=ResultKind.FLAT) == (reason or ANY)
 
 
 @st.composite
@@ -350,6 +338,5 @@ def generators(draw: Any) -> str:
 def test_loops_that_nobody_has_thought_of(text: str, block: list[Group]) -> None:
     space: dict[str, Any] = {}
     exec(text, space)
-    compiled = compile_function(space["made"], GROUP, form=ResultKind.FLAT)
-    assert isinstance(compiled, Compiled), (compiled, text)
-    assert_same(compiled, space["made"], block, ResultKind.FLAT)
+    over_columns = compiled(space["made"], GROUP, form=ResultKind.FLAT)
+    assert_same(over_columns, space["made"], block, ResultKind.FLAT)

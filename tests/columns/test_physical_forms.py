@@ -27,6 +27,7 @@ from in_python import (
     Inner,
     called,
     column,
+    compiled,
     results,
     written,
 )
@@ -393,10 +394,9 @@ def test_elements_of_several_classes_give_the_same_in_all_forms(name: str) -> No
         Person(texts[at % 4], at) if at % 3 else Place(texts[-at % 4], at / 4, at % 2 == 0)
         for at in range(11)
     ]
-    compiled = compile_function(OF_UNION[name], EITHER)
-    assert isinstance(compiled, Compiled)
+    over_columns = compiled(OF_UNION[name], EITHER)
     expected = expected_of(OF_UNION[name], elements)
     for form, make in {"plain": pa.array, **FORMS}.items():
         for before in (0, 3):
             array = union_of(elements, make, before)
-            assert evaluated(compiled, array) == expected, f"{form}, {before} before"
+            assert evaluated(over_columns, array) == expected, f"{form}, {before} before"

@@ -23,7 +23,6 @@ import streams
 from apache_beam.io.jdbc import WriteToJdbc
 from apache_beam.transforms import managed
 from database_servers import Server
-from delta_program import KEYED
 from table_programs import NO_JAR, settings_with_jars
 
 from sparkbeam.common.maven_packages import DRIVERS
@@ -43,6 +42,14 @@ from sparkbeam_tables.iceberg_tables import WriteMicroBatch
 
 SCHEMA = "id bigint, key bigint, part bigint"
 KEYS = 4
+KEYED: dict[str, dict[str, Any]] = {
+    "append": {},
+    "update": {"output_mode": "update", "key": ["key"]},
+    "complete": {"output_mode": "complete", "key": ["key"]},
+}
+"""The output modes of sinks, and their further arguments."""
+BEFORE_ALL = (-1, 0, 0, 7)
+"""A row of tables that are there before the stream, which have a further column."""
 SERVER = "server.json"
 """The file of FOLDER with the server of a database."""
 WITHIN = "within a write"
@@ -111,7 +118,7 @@ def _die() -> None:
 
 Sinks = dict[str, beam.PTransform[Any, Any]]
 Found = tuple[list[list[int]], int]
-"""Rows of a sink, and how many versions it has; 0 for those without."""
+"""Rows of a sink, and how many versions of the stream it has; 0 for those without."""
 
 
 class Files:
@@ -217,8 +224,16 @@ class OfServer:
         return sorted(rows), 0
 
 
+def _make(spark: Any, table: str, system: str, more: str = "") -> None:
+    """Make a table with partitions, a further column and a row."""
+    columns = f"({SCHEMA}, more int) USING {system} PARTITIONED BY (part) {more}"
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {table} {columns}")
+    if spark.table(table).isEmpty():
+        spark.sql(f"INSERT INTO {table} VALUES {BEFORE_ALL}")
+
+
 class Delta:
-    """Delta tables in each output mode."""
+    """Delta tables in each output mode, by odd paths with a null in the key, and by name."""
 
     settings: ClassVar = {
         "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
@@ -228,18 +243,33 @@ class Delta:
     def __init__(self, spark: Any, out: Path) -> None:
         self._spark = spark
         self._out = out
+        for mode in KEYED:
+            _make(spark, f"default.{mode}", "delta", f"LOCATION '{out / mode}'")
+
+    def _path(self, mode: str) -> str:
+        return str(self._out / f"{mode} `{{}}")
 
     @property
     def sinks(self) -> Sinks:
+        with_none = beam.Map(lambda row: {"id": row.id, "key": row.key or None, "part": row.part})
         return {
-            mode: WriteToSpark("delta", {"path": self._out / mode}, SCHEMA, **more)
+            mode: with_none | WriteToSpark("delta", {"path": self._path(mode)}, SCHEMA, **more)
+            for mode, more in KEYED.items()
+        } | {
+            f"{mode} by name": WriteToSpark(table=f"default.{mode}", schema=SCHEMA, **more)
             for mode, more in KEYED.items()
         }
 
     def found(self, name: str) -> Found:
-        table = self._out / name
-        versions = len([*(table / "_delta_log").glob("*.json")])
-        return _rows(self._spark.read.format("delta").load(str(table))), versions
+        mode, _, named = name.partition(" ")
+        table = f"default.{mode}" if named else f"delta.`{self._path(mode).replace('`', '``')}`"
+        (detail,) = self._spark.sql(f"DESCRIBE DETAIL {table}").collect()
+        assert detail.partitionColumns == (["part"] if named else [])
+        history = self._spark.sql(f"DESCRIBE HISTORY {table}").collect()
+        # A table by name is made, and gets a row, before the stream.
+        if not named:
+            return _rows(self._spark.table(table)), len(history)
+        return _rows(self._spark.table(table), "more"), len(history) - 2
 
 
 class Change(NamedTuple):
@@ -263,6 +293,9 @@ class Iceberg:
     def __init__(self, spark: Any, out: Path) -> None:
         self._spark = spark
         spark.conf.set("spark.sql.catalog.lake.warehouse", str(out))
+        spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.shop")
+        for mode in KEYED:
+            _make(spark, f"lake.shop.{mode}", "iceberg")
 
     @property
     def sinks(self) -> Sinks:
@@ -278,7 +311,7 @@ class Iceberg:
             "merge": changes.with_output_types(Change) | _iceberg("shop.merge", **merge),
             **{
                 mode: WriteToSpark("iceberg", table=f"lake.shop.{mode}", schema=SCHEMA, **more)
-                for mode, more in KEYED.items()
+                for mode, more in {**KEYED, "new": KEYED["update"]}.items()
             },
         }
 
@@ -289,29 +322,11 @@ class Iceberg:
         table = f"lake.shop.{name}"
         snapshots = self._spark.table(f"{table}.snapshots")
         ours = snapshots.where("summary['sparkbeam-batch'] IS NOT NULL")
-        return _rows(self._spark.table(table)), ours.count()
-
-
-class Tables:
-    """Some of the sinks of Delta and Iceberg."""
-
-    settings: ClassVar = Delta.settings | Iceberg.settings
-    _CHOSEN: ClassVar = {"delta": ("append", "update"), "iceberg": ("rows", "merge")}
-
-    def __init__(self, spark: Any, out: Path) -> None:
-        self._systems: dict[str, Any] = {"delta": Delta(spark, out), "iceberg": Iceberg(spark, out)}
-
-    @property
-    def sinks(self) -> Sinks:
-        return {
-            f"{name} {sink}": system.sinks[sink]
-            for name, system in self._systems.items()
-            for sink in self._CHOSEN[name]
-        }
-
-    def found(self, name: str) -> Found:
-        system, _, sink = name.partition(" ")
-        return self._systems[system].found(sink)
+        if name not in KEYED:
+            return _rows(self._spark.table(table)), ours.count()
+        partitions = self._spark.table(f"{table}.partitions").select("partition.*")
+        assert partitions.columns == ["part"]
+        return _rows(self._spark.table(table), "more"), ours.count()
 
 
 FAMILIES: dict[str, Any] = {
@@ -321,11 +336,10 @@ FAMILIES: dict[str, Any] = {
     "mariadb": OfServer,
     "delta": Delta,
     "iceberg": Iceberg,
-    "tables": Tables,
 }
 
 
-SYSTEMS = {"delta": ["delta"], "iceberg": ["iceberg"], "tables": ["delta", "iceberg"]}
+SYSTEMS = {"delta": ["delta"], "iceberg": ["iceberg"]}
 """Those of which a family needs a release."""
 
 
@@ -333,8 +347,8 @@ def _iceberg(table: str, **more: Any) -> Any:
     return managed.Write(managed.ICEBERG, config={"catalog_name": "lake", "table": table, **more})
 
 
-def _rows(frame: Any) -> list[list[int]]:
-    return sorted([*row] for row in frame.select("id", "key", "part").collect())
+def _rows(frame: Any, *more: str) -> list[list[int]]:
+    return sorted([*row] for row in frame.select("id", "key", "part", *more).collect())
 
 
 def main(folder: Path, name: str, point: str = "", passed: str = "0") -> None:

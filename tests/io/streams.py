@@ -12,9 +12,14 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam import SparkRunner
-from sparkbeam.io import Writer
+from sparkbeam.io import ForeachBatch, Writer
 
 PATIENCE_SECONDS = 150
+
+
+def pipeline_on(spark: Any, *options: str) -> beam.Pipeline:
+    """Return a pipeline with options."""
+    return beam.Pipeline(SparkRunner(session=spark), options=PipelineOptions([*options]))
 
 
 def run_until(
@@ -24,8 +29,8 @@ def run_until(
     done: Callable[[], bool],
 ) -> None:
     """Runs a pipeline until something has come out of it, and cancels it."""
-    options = PipelineOptions(["--streaming", f"--checkpoint_location={checkpoint}", "--shards=1"])
-    pipeline = beam.Pipeline(runner=SparkRunner(session=spark), options=options)
+    options = ("--streaming", f"--checkpoint_location={checkpoint}", "--shards=1")
+    pipeline = pipeline_on(spark, *options)
     build(pipeline)
     result = pipeline.run()
     try:
@@ -49,8 +54,8 @@ def run_to_the_end(
     spark: Any, checkpoint: Path, build: Callable[[beam.Pipeline], None], *more: str
 ) -> None:
     """Runs a pipeline until all its sources have ended."""
-    arguments = ["--streaming", "--shards=1", f"--checkpoint_location={checkpoint}", *more]
-    pipeline = beam.Pipeline(runner=SparkRunner(session=spark), options=PipelineOptions(arguments))
+    arguments = ("--streaming", "--shards=1", f"--checkpoint_location={checkpoint}", *more)
+    pipeline = pipeline_on(spark, *arguments)
     build(pipeline)
     pipeline.run().wait_until_finish()
 
@@ -60,6 +65,21 @@ def note(folder: Path, name: str, content: Any) -> None:
     folder.mkdir(exist_ok=True)
     with (folder / name).open("a") as file:
         file.write(json.dumps(content) + "\n")
+
+
+def to_notes(folder: Path, schema: Any = None) -> ForeachBatch:
+    """Return a sink that adds the rows of a micro-batch to a file with its number."""
+
+    def keep(frame: Any, batch_id: int) -> None:
+        note(folder, str(batch_id), sorted([*row] for row in frame.collect()))
+
+    return ForeachBatch(keep, schema)
+
+
+def noted_rows(folder: Path) -> list[list[Any]]:
+    """The rows of all micro-batches, in their order."""
+    batches = sorted(notes(folder).items(), key=lambda item: int(item[0]))
+    return [row for _, lines in batches for rows in lines for row in rows]
 
 
 def notes(folder: Path) -> dict[str, list[Any]]:

@@ -7,13 +7,13 @@ from typing import Any
 import apache_beam as beam
 import pytest
 import streams
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
+from streams import pipeline_on
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam import PipelineFailed
 from sparkbeam.connectors.manifest import Manifest
 from sparkbeam.connectors.storage import storage
-from sparkbeam.io import ForeachBatch, FromDataFrame, ReadFromSpark, WriteToSpark
+from sparkbeam.io import FromDataFrame, ReadFromSpark, WriteToSpark
 
 SCHEMA = "id bigint, day string"
 
@@ -25,10 +25,6 @@ def clicks(spark: Any) -> Iterator[str]:
     spark.sql("INSERT INTO shop.clicks VALUES (1, 'mon'), (2, 'tue')")
     yield "shop.clicks"
     spark.sql("DROP DATABASE shop CASCADE")
-
-
-def pipeline_on(spark: Any, *options: str) -> beam.Pipeline:
-    return beam.Pipeline(SparkRunner(spark), options=PipelineOptions([*options]))
 
 
 def rows_of(spark: Any, table: str) -> list[tuple[Any, ...]]:
@@ -69,8 +65,6 @@ def test_columns_within_structs_and_of_files_are_read_of_all_that_has_them(
                 lambda row: [str(value)[:5] for value in row]
             )
             assert_that(found, equal_to([["1", "part-"], ["2", "part-"]]), name)
-    with pytest.raises(ConfigurationError, match=r"the query has no column '_metadata\.file_name'"):
-        _ = pipeline_on(spark) | ReadFromSpark(query="SELECT 1", columns=["_metadata.file_name"])
 
 
 @pytest.mark.parametrize("mode", ["append", "overwrite"])
@@ -117,6 +111,30 @@ def test_a_table_that_is_not_there_is_made(spark: Any) -> None:
     assert [column.name for column in columns if column.isPartition] == ["day"]
 
 
+def test_tables_of_the_catalog_of_a_database_are_written(spark: Any, tmp_path: Path) -> None:
+    settings = {
+        "": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+        ".url": f"jdbc:derby:memory:{tmp_path.name};create=true",
+        ".driver": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+    }
+    for name, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.db{name}", value)
+    rows = [{"id": 1, "day": "mon"}, {"id": 2, "day": "tue"}, {"id": 1, "day": "wed"}]
+    streams.write_json(tmp_path / "in" / "0.json", rows)
+
+    def build(p: beam.Pipeline) -> None:
+        read = p | ReadFromSpark("json", {"path": tmp_path / "in"}, SCHEMA)
+        for mode, more in modes.items():
+            _ = read | mode >> WriteToSpark(table=f"db.APP.{mode}", schema=SCHEMA, **more)
+
+    modes: dict[str, Any] = {"APPEND": {}, "COMPLETE": {"output_mode": "complete", "key": ["id"]}}
+    for table in modes:
+        spark.sql(f"CREATE TABLE db.APP.{table} ({SCHEMA}, more int)")
+    streams.run_available(spark, tmp_path / "checkpoint", build)
+    assert rows_of(spark, "db.APP.APPEND") == [(1, "mon"), (1, "wed"), (2, "tue")]
+    assert rows_of(spark, "db.APP.COMPLETE") == [(1, "wed"), (2, "tue")]
+
+
 @pytest.mark.long("30 s; test_restart.py has it of files, and test_iceberg.py of tables")
 def test_streams_read_tables_and_add_to_them_once(spark: Any, clicks: str, tmp_path: Path) -> None:
     checkpoint = tmp_path / "checkpoint"
@@ -124,15 +142,12 @@ def test_streams_read_tables_and_add_to_them_once(spark: Any, clicks: str, tmp_p
     assert rows_of(spark, "shop.copy") == []
     out = tmp_path / "out"
 
-    def keep(frame: Any, batch_id: int) -> None:
-        streams.note(out, str(batch_id), sorted(row.id for row in frame.collect()))
-
     def build(pipeline: beam.Pipeline) -> None:
         rows = pipeline | ReadFromSpark(table=clicks)
         _ = rows | "Copy" >> WriteToSpark(table="shop.copy", schema="id int, day string")
         _ = rows | "New" >> WriteToSpark(table="shop.new", schema=SCHEMA)
         query = "SELECT id * 10 AS id FROM STREAM(shop.clicks) WHERE id > 1"
-        _ = pipeline | ReadFromSpark(query=query) | ForeachBatch(keep)
+        _ = pipeline | ReadFromSpark(query=query) | streams.to_notes(out)
 
     streams.run_available(spark, checkpoint, build)
     assert rows_of(spark, "shop.copy") == [(1, "mon"), (2, "tue")]
@@ -141,7 +156,7 @@ def test_streams_read_tables_and_add_to_them_once(spark: Any, clicks: str, tmp_p
     streams.run_available(spark, checkpoint, build)
     everything = [(1, "mon"), (2, "tue"), (3, "wed")]
     assert rows_of(spark, "shop.copy") == rows_of(spark, "shop.new") == everything
-    assert streams.notes(out)["0"] == [[20], [20]], "the same number, the same elements"
+    assert streams.notes(out)["0"] == [[[20]], [[20]]], "the same number, the same elements"
 
 
 def test_nothing_is_added_to_a_table_whose_files_a_log_tells(spark: Any, tmp_path: Path) -> None:
@@ -201,42 +216,3 @@ def test_a_table_of_files_has_no_rows_that_are_replaced(
     with pytest.raises(PipelineFailed, match=told):
         streams.run_available(spark, tmp_path / "checkpoint", build)
     assert rows_of(spark, clicks) == [(1, "mon"), (2, "tue")]
-
-
-@pytest.mark.parametrize(
-    ("read", "options", "told"),
-    [
-        (
-            {"table": "shop.nothing"},
-            [],
-            r"'Read': Spark cannot determine the schema of the table 'shop.nothing': .*NOT_FOUND.* "
-            r"Correct the name",
-        ),
-        ({"query": "SELECT * FROM nothing"}, [], "schema of the query: .*NOT_FOUND.* Correct the"),
-        ({"query": "DROP TABLE shop.clicks"}, [], "Correct the table or the query"),
-        (
-            {"query": "SELECT 1 AS a"},
-            ["--streaming"],
-            "'Read': the query is for batch pipelines",
-        ),
-        ({"query": "SELECT * FROM a_stream"}, [], "'Read': the query is a stream.* --streaming"),
-        ({"table": "a_stream"}, [], "'Read': the table 'a_stream' is a stream"),
-        (
-            {"table": "a_table"},
-            ["--streaming"],
-            "reads temporary views of streams; one without it reads all others",
-        ),
-        ({"table": "shop.mondays"}, ["--streaming"], r"with a query of STREAM\(table\)"),
-        ({"table": "shop.clicks", "columns": ["no"]}, [], "the table 'shop.clicks' has no column"),
-    ],
-)
-@pytest.mark.usefixtures("clicks")
-def test_what_cannot_be_read_is_told_as_it_is_applied(
-    spark: Any, read: dict[str, Any], options: list[str], told: str
-) -> None:
-    spark.readStream.format("rate").load().createOrReplaceTempView("a_stream")
-    spark.range(1).createOrReplaceTempView("a_table")
-    spark.sql("CREATE VIEW shop.mondays AS SELECT * FROM shop.clicks WHERE day = 'mon'")
-    with pytest.raises(ConfigurationError, match=told):
-        _ = pipeline_on(spark, *options) | "Read" >> ReadFromSpark(**read)
-    assert spark.catalog.tableExists("shop.clicks")

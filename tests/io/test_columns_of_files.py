@@ -12,7 +12,7 @@ from pyspark.sql import types as st
 from waiting import until
 
 from sparkbeam import ConfigurationError, SparkRunner
-from sparkbeam.io import ForeachBatch, ReadFromSpark
+from sparkbeam.io import ReadFromSpark
 from sparkbeam.plan.spark_io import ReadSpec
 
 DEEP = st.StructType().add("deep", st.LongType(), nullable=False).add("n.n", st.StringType())
@@ -109,9 +109,6 @@ def test_a_stream_takes_the_latest_first_and_clears_up(spark: Any, tmp_path: Pat
         streams.write_json(source / f"{number}.json", [row], age_seconds=100 - 10 * number)
     times = {path.name: path.stat().st_mtime_ns // 1000 for path in source.iterdir()}
 
-    def keep(frame: Any, batch_id: int) -> None:
-        streams.note(seen, "rows", [[*row] for row in frame.collect()])
-
     def build(pipeline: beam.Pipeline) -> None:
         options = {
             "path": source,
@@ -134,14 +131,14 @@ def test_a_stream_takes_the_latest_first_and_clears_up(spark: Any, tmp_path: Pat
                 "time": time.micros,
             }
         )
-        _ = stamped | ForeachBatch(keep, "deep bigint, name string, time bigint")
+        _ = stamped | streams.to_notes(seen, "deep bigint, name string, time bigint")
 
     streams.run_available(spark, tmp_path / "checkpoint", build)
     in_order = [
         [10 * number, f"{number}.json", times[f"{number}.json"] // 1000 * 1000]
         for number in (2, 1, 0)
     ]
-    assert streams.notes(seen)["rows"] == [[row] for row in in_order]
+    assert [*streams.notes(seen).values()] == [[[row]] for row in in_order]
     until(lambda: len([*archive.rglob("*.json")]) >= 2)
     kept = {path.name for path in archive.rglob("*.json")}
     assert kept >= {"2.json", "1.json"}, "all but those of the last micro-batch"
@@ -153,14 +150,11 @@ def test_a_stream_leaves_out_files_that_come_too_late(spark: Any, tmp_path: Path
 
     def build(pipeline: beam.Pipeline) -> None:
         rows = pipeline | ReadFromSpark("json", {"path": source, "maxFileAge": "1h"}, "id bigint")
-        _ = rows | ForeachBatch(
-            lambda frame, _: streams.note(seen, "ids", [row.id for row in frame.collect()]),
-            "id bigint",
-        )
+        _ = rows | streams.to_notes(seen, "id bigint")
 
     streams.write_json(source / "a.json", [{"id": 1}])
     streams.run_available(spark, tmp_path / "checkpoint", build)
     streams.write_json(source / "b.json", [{"id": 2}], age_seconds=7200)
     streams.write_json(source / "c.json", [{"id": 3}], age_seconds=1800)
     streams.run_available(spark, tmp_path / "checkpoint", build)
-    assert streams.notes(seen)["ids"] == [[1], [3]]
+    assert [*streams.notes(seen).values()] == [[[[1]]], [[[3]]]]

@@ -1,4 +1,4 @@
-"""What is known of a table that is there, from what Spark describes."""
+"""What is known of a table from what Spark describes, and its options for micro-batches."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,6 +7,7 @@ import pytest
 from pyspark.sql.types import LongType, StringType, StructType
 
 from sparkbeam.connectors.catalog_tables import CatalogTable, found_table
+from sparkbeam.connectors.commits import Commit, merge_settings
 
 SCHEMA = StructType().add("id", LongType()).add("day", StringType())
 PARQUET = {"Type": "MANAGED", "Provider": "parquet", "Location": "file:/warehouse/clicks"}
@@ -63,3 +64,26 @@ def test_files_of_the_form_of_the_table_are_taken() -> None:
     assert found is not None
     found.check("Parquet", ("day",))
     found.check(None, ())
+
+
+@pytest.mark.parametrize(
+    ("format", "prefix", "options"),
+    [
+        ("delta", "spark.databricks.delta.write.", {"txnAppId": "a/Write", "txnVersion": "7"}),
+        (
+            "iceberg",
+            "spark.sql.iceberg.",
+            {
+                "snapshot-property.sparkbeam-sink": "a/Write",
+                "snapshot-property.sparkbeam-batch": "7",
+            },
+        ),
+        ("parquet", "", {}),
+    ],
+)
+def test_a_write_and_a_merge_have_the_same_commit(
+    format: str, prefix: str, options: dict[str, str]
+) -> None:
+    assert Commit("a/Write", 7).options(format) == options
+    settings = merge_settings({"path": "/t", **options})
+    assert settings == {f"{prefix}{name}": value for name, value in options.items()}

@@ -36,20 +36,6 @@ def test_a_function_that_fails_ends_the_run_with_its_label(
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-def test_a_sink_that_fails_ends_the_run_with_its_label_and_shows_no_secret(
-    spark: Any, tmp_path: Path, source: Path
-) -> None:
-    options = {"url": f"jdbc:nothing://host/?password={SECRET}", "dbtable": "t"}
-
-    def build(pipeline: beam.Pipeline) -> None:
-        rows = pipeline | ReadFromSpark("json", {"path": source}, "id bigint")
-        _ = rows | "Store" >> WriteToSpark("jdbc", options)
-
-    with pytest.raises(PipelineFailed, match="Step 'Store' failed") as caught:
-        streams.run_available(spark, tmp_path / "checkpoint", build)
-    assert SECRET not in str(caught.value)
-
-
 def test_a_secret_in_the_users_own_exception_does_not_reach_spark(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,10 +4,8 @@ Kills come behind a micro-batch, before one, and while files are written, and ne
 start. A reader looks at the folders all the time.
 """
 
-import os
 import signal
 import subprocess
-import sys
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from pathlib import Path
 
 import files_program
 import pytest
+import table_programs
 from files_program import WORDS, WRITES
 from sinks_program import WITHIN
 from word_files import place, read
@@ -37,15 +36,8 @@ POLLS_BY_KILL = 3
 LETTERS = "abcd"
 
 
-def run(folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, files_program.__file__, str(folder), *arguments],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run(folder: Path, *arguments: object) -> "subprocess.CompletedProcess[str]":
+    return table_programs.run([], files_program.__file__, folder, *arguments, folder=folder)
 
 
 @contextmanager
@@ -74,7 +66,7 @@ def test_files_are_read_and_written_once_however_often_the_driver_is_killed(
     when: str, tmp_path: Path
 ) -> None:
     kills = KILLS[when]
-    polls = str(POLLS_BY_KILL * (len(kills) + 1))
+    polls = POLLS_BY_KILL * (len(kills) + 1)
     out = tmp_path / "out"
     words = []
     with reading(out) as seen:
@@ -83,7 +75,7 @@ def test_files_are_read_and_written_once_however_often_the_driver_is_killed(
                 some = [f"{letter}{number}", f"{letter}{number}x"]
                 place(tmp_path / f"in/{letter}{number}.txt", *some)
                 words += some
-            done = run(tmp_path, polls, *map(str, kill or ()))
+            done = run(tmp_path, polls, *(kill or ()))
             assert done.returncode == (0 if kill is None else -signal.SIGKILL), done.stderr
         files = [*out.glob("*/*")]
         for path in files:
@@ -111,7 +103,7 @@ BOUNDED: list[Kill] = [
 def test_bounded_files_are_written_once_and_leave_no_temporary_ones(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for kill in [*BOUNDED, None]:
-        done = run(tmp_path, "0", *map(str, kill or ()))
+        done = run(tmp_path, 0, *(kill or ()))
         assert done.returncode in ((0,) if kill is None else (0, -signal.SIGKILL)), done.stderr
     for kind in WRITES:
         found = [word for path in (out / kind).iterdir() for word in read(path)]

@@ -14,8 +14,9 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from mongo_server import Store, serving
 from page_programs import run
+from streams import pipeline_on
 
-from sparkbeam import PipelineFailed, SparkRunner
+from sparkbeam import PipelineFailed
 
 CLICKS = [{"_id": n, "user": "ada" if n % 2 else "bob", "clicks": n * n} for n in range(6)]
 KEYS: dict[str, list[Any]] = {
@@ -33,10 +34,6 @@ def served() -> Iterator[tuple[str, Store]]:
 
 def read(uri: str, collection: str = "clicks", **given: Any) -> ReadFromMongoDB:
     return ReadFromMongoDB(uri, "shop", collection, **given)
-
-
-def pipeline_on(spark: Any) -> beam.Pipeline:
-    return beam.Pipeline(runner=SparkRunner(session=spark))
 
 
 @pytest.mark.parametrize(("bucket_auto", "splits"), [(False, "splitVector"), (True, "aggregate")])

@@ -91,34 +91,26 @@ FIRST_WINDOW = "1970-01-01T00:00:00-1970-01-01T00:00:10"
 SECOND_WINDOW = "1970-01-01T00:00:10-1970-01-01T00:00:20"
 BY_WINDOW = [FIRST, LATE, LATER, SECOND]
 
+
+def text(**options: Any) -> Sink:
+    """A sink of text with options."""
+    return lambda out: beam.io.WriteToText(str(out / "words"), **options)
+
+
+def by_window(
+    write: Any, suffix: str, convert: Any = None, **options: Any
+) -> tuple[Sink, Any, dict[str, list[str]]]:
+    """A sink whose files are those of the windows."""
+    files = dict(zip(names("words", suffix), BY_WINDOW, strict=True))
+    return lambda out: write(str(out / "words"), file_name_suffix=suffix, **options), convert, files
+
+
 SINKS: dict[str, tuple[Sink, Any, dict[str, list[str]]]] = {
-    "text": (
-        lambda out: beam.io.WriteToText(str(out / "words"), file_name_suffix=".txt.gz"),
-        None,
-        dict(zip(names("words", ".txt.gz"), BY_WINDOW, strict=True)),
-    ),
-    "parquet of dicts": (
-        lambda out: beam.io.WriteToParquet(
-            str(out / "words"), COLUMNS, file_name_suffix=".parquet"
-        ),
-        DICTS,
-        dict(zip(names("words", ".parquet"), BY_WINDOW, strict=True)),
-    ),
-    "parquet of rows": (
-        lambda out: beam.io.WriteToParquet(str(out / "words"), file_name_suffix=".parquet"),
-        ROWS,
-        dict(zip(names("words", ".parquet"), BY_WINDOW, strict=True)),
-    ),
-    "avro": (
-        lambda out: beam.io.WriteToAvro(str(out / "words"), AVRO, file_name_suffix=".avro"),
-        DICTS,
-        dict(zip(names("words", ".avro"), BY_WINDOW, strict=True)),
-    ),
-    "records of TensorFlow": (
-        lambda out: beam.io.WriteToTFRecord(str(out / "words"), file_name_suffix=".tfrecord"),
-        beam.Map(str.encode),
-        dict(zip(names("words", ".tfrecord"), BY_WINDOW, strict=True)),
-    ),
+    "text": by_window(beam.io.WriteToText, ".txt.gz"),
+    "parquet of dicts": by_window(beam.io.WriteToParquet, ".parquet", DICTS, schema=COLUMNS),
+    "parquet of rows": by_window(beam.io.WriteToParquet, ".parquet", ROWS),
+    "avro": by_window(beam.io.WriteToAvro, ".avro", DICTS, schema=AVRO),
+    "records of TensorFlow": by_window(beam.io.WriteToTFRecord, ".tfrecord", beam.Map(str.encode)),
     "json": (
         lambda out: beam.io.WriteToJson(str(out / "words"), num_shards=1),
         ROWS,
@@ -199,7 +191,7 @@ def test_a_function_that_names_files_gets_the_pane(tmp_path: Path) -> None:
 def test_text_has_the_shards_that_its_arguments_ask_for(
     tmp_path: Path, options: dict[str, Any], of_late_pane: dict[str, list[str]]
 ) -> None:
-    run(Spark(), tmp_path, lambda out: beam.io.WriteToText(str(out / "words"), **options))
+    run(Spark(), tmp_path, text(**options))
     assert {
         name.removeprefix("words-[0.0, 10.0)-").removesuffix("-pane-1"): words
         for name, words in written(tmp_path).items()
@@ -208,10 +200,7 @@ def test_text_has_the_shards_that_its_arguments_ask_for(
 
 
 def test_full_files_are_followed_by_others(tmp_path: Path) -> None:
-    def sink(out: Path) -> Any:
-        return beam.io.WriteToText(str(out / "words"), max_records_per_shard=3)
-
-    run(Spark(), tmp_path, sink)
+    run(Spark(), tmp_path, text(max_records_per_shard=3))
     assert {name: words for name, words in written(tmp_path).items() if "[10.0" in name} == {
         "words-[10.0, 20.0)-00000-of-00002": SECOND[:3],
         "words-[10.0, 20.0)-00001-of-00002": SECOND[3:],
@@ -219,9 +208,7 @@ def test_full_files_are_followed_by_others(tmp_path: Path) -> None:
 
 
 def test_names_of_files_with_a_uuid_repeat_with_the_micro_batch(tmp_path: Path) -> None:
-    def sink(out: Path) -> Any:
-        return beam.io.WriteToText(str(out / "words"), shard_name_template="-U-SSSSS-of-NNNNN")
-
+    sink = text(shard_name_template="-U-SSSSS-of-NNNNN")
     crashes = Crashes()
     spark = Spark(crashes)
     crashes.until_it_ends(lambda: run(spark, tmp_path, sink))
@@ -229,9 +216,7 @@ def test_names_of_files_with_a_uuid_repeat_with_the_micro_batch(tmp_path: Path) 
 
 
 def test_a_triggering_frequency_makes_windows(tmp_path: Path) -> None:
-    def sink(out: Path) -> Any:
-        return beam.io.WriteToText(str(out / "words"), triggering_frequency=20)
-
+    sink = text(triggering_frequency=20)
     run(Spark(), tmp_path, sink, window=beam.WindowInto(GlobalWindows()))
     assert written(tmp_path) == {"words-[0.0, 20.0)-00000-of-00001": [*FIRST, *SECOND]}
 
@@ -246,35 +231,28 @@ AT_END: dict[str, tuple[list[str], Any, Sink, dict[str, list[str]]]] = {
     "text": (
         FIRST,
         None,
-        lambda out: beam.io.WriteToText(str(out / "words"), file_name_suffix=".txt", num_shards=2),
+        text(file_name_suffix=".txt", num_shards=2),
         {"words-00000-of-00002.txt": FIRST[::2], "words-00001-of-00002.txt": FIRST[1::2]},
     ),
     "parquet": (
         FIRST,
         DICTS,
-        lambda out: beam.io.WriteToParquet(
-            str(out / "words"), COLUMNS, file_name_suffix=".parquet"
-        ),
+        SINKS["parquet of dicts"][0],
         {"words-00000-of-00001.parquet": FIRST},
     ),
     "windows": (
         FIRST,
         beam.WindowInto(FixedWindows(10)),
-        lambda out: beam.io.WriteToText(str(out / "words"), shard_name_template=""),
+        text(shard_name_template=""),
         {"words": FIRST},
     ),
     "nothing": (
         [],
         None,
-        lambda out: beam.io.WriteToText(str(out / "words"), num_shards=2, header="word"),
+        text(num_shards=2, header="word"),
         {"words-00000-of-00002": ["word"], "words-00001-of-00002": ["word"]},
     ),
-    "no file of nothing": (
-        [],
-        None,
-        lambda out: beam.io.WriteToText(str(out / "words"), skip_if_empty=True),
-        {},
-    ),
+    "no file of nothing": ([], None, text(skip_if_empty=True), {}),
 }
 """Bounded elements, what converts them, their sink, and the files, by kind."""
 
@@ -344,11 +322,8 @@ def test_a_window_that_never_fires_is_an_error(tmp_path: Path, sink: Sink, text:
 
 @pytest.mark.parametrize("template", ["", "-SS-of-NN"])
 def test_names_without_the_window_are_an_error(tmp_path: Path, template: str) -> None:
-    def sink(out: Path) -> Any:
-        return beam.io.WriteToText(str(out / "words"), shard_name_template=template)
-
     with pytest.raises(ConfigurationError) as error:
-        run(Spark(), tmp_path, sink)
+        run(Spark(), tmp_path, text(shard_name_template=template))
     assert str(error.value) == (
         f"'Write/Write/WriteImpl': shard_name_template='{template}' gives the files of all windows "
         "the same names, so each window would overwrite the previous one. Add W, the window, to "

@@ -5,8 +5,9 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,9 @@ import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from pyspark.sql import functions as sf
+from streams import pipeline_on
 
-from sparkbeam import PipelineFailed, SparkRunner
+from sparkbeam import PipelineFailed, SparkRunner, as_dataframe
 from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.parquet_reads import parquet_files
 from sparkbeam.io import ForeachBatch, FromDataFrame, ReadFromSpark
@@ -62,8 +64,28 @@ ALL = [
 ]
 NOTHING = (None,) * len(ALL[0])
 
-Build = Callable[[Any, Path], Any]
-"""Makes a DataFrame of files in a folder."""
+
+@dataclass(frozen=True)
+class Tables:
+    """Files in the folder of the fixture, as DataFrames."""
+
+    spark: Any
+    folder: Path
+
+    @property
+    def few(self) -> Any:
+        return self.spark.read.parquet(f"{self.folder}/few")
+
+    @property
+    def all(self) -> Any:
+        return self.spark.read.parquet(f"{self.folder}/all")
+
+    def typed(self, name: str, schema: str) -> Any:
+        return self.spark.read.schema(schema).parquet(f"{self.folder}/{name}")
+
+
+Build = Callable[[Tables], Any]
+"""Makes a DataFrame of the files."""
 
 
 @contextmanager
@@ -99,18 +121,19 @@ def folder(spark: Any, in_the_new_calendar: None, tmp_path_factory: pytest.TempP
     written.write.option("parquet.block.size", 4096).parquet(str(path / "all"))
     empty.write.mode("append").parquet(str(path / "all"))
     spark.createDataFrame(ALL, SCHEMA).coalesce(1).write.mode("append").parquet(str(path / "all"))
-    spark.createDataFrame([(1, "a")], "id long, name string").write.parquet(str(path / "few"))
+    few = spark.createDataFrame([(1, "a")], "id long, name string")
+    few.write.parquet(str(path / "few"))
+    few.write.json(str(path / "json"))
+    few.write.partitionBy("name").parquet(str(path / "parts"))
+    (path / "empty").mkdir()
     return path
 
 
-def spec_of(frame: Any, time: str | None, *columns: str) -> ReadSpec:
-    names = columns or tuple(frame.columns)
-    return ReadSpec(frame=source_frames.give(frame), columns=names, timestamp_column=time)
-
-
-def files_of(spark: Any, frame: Any, time: str | None = None, *columns: str) -> Any:
+def files_of(spark: Any, frame: Any, time: str | None = None, *columns: str, **more: Any) -> Any:
     """The files that workers read in place of a DataFrame, and what Spark would hand over."""
-    spec = spec_of(frame, time, *columns)
+    names = columns or tuple(frame.columns)
+    given = {"frame": source_frames.give(frame), "columns": names, "timestamp_column": time}
+    spec = ReadSpec(**(given | more))
     rows = source_frames.timed(spark, spec, "label")
     return parquet_files(spark, lambda: rows, spec), rows
 
@@ -147,40 +170,41 @@ def _texts(column: pa.ChunkedArray) -> list[str]:
     return list(map(repr, column.to_pylist()))
 
 
+def assert_same(files: ParquetFiles | None, rows: Any) -> None:
+    """Assert that workers read themselves, and get what Spark would hand over."""
+    assert files is not None
+    expected, found = handed_over(rows), themselves(files)
+    assert found.schema.types == expected.schema.types
+    assert counted(found) == counted(expected)
+
+
+def view(read: "Tables") -> Any:
+    read.all.createOrReplaceTempView("all_types")
+    return read.spark.sql("SELECT at, f AS d FROM all_types")
+
+
 SAME: dict[str, Build] = {
-    "plain columns": lambda spark, folder: spark.read.parquet(f"{folder}/all").select(*PLAIN),
-    "in another order": lambda spark, folder: spark.read.parquet(f"{folder}/all").select(
-        "s", "at", "b"
-    ),
-    "renamed": lambda spark, folder: (
-        spark.read.parquet(f"{folder}/all")
-        .select("at", sf.col("s").alias("S t"), "i4", sf.col("s").alias("again"))
-        .withColumnRenamed("i4", "i8")
-    ),
-    "a view": lambda spark, folder: (
-        spark.read.parquet(f"{folder}/all").createOrReplaceTempView("all_types"),
-        spark.sql("SELECT at, f AS d FROM all_types"),
-    )[1],
-    "options of which files": lambda spark, folder: (
-        spark.read.option("mergeSchema", True)
+    "plain columns": lambda read: read.all.select(*PLAIN),
+    "in another order": lambda read: read.all.select("s", "at", "b"),
+    "renamed": lambda read: read.all.select(
+        "at", sf.col("s").alias("S t"), "i4", sf.col("s").alias("again")
+    ).withColumnRenamed("i4", "i8"),
+    "a view": view,
+    "options of which files": lambda read: (
+        read.spark.read.option("mergeSchema", True)
         .option("pathGlobFilter", "*.parquet")
-        .parquet(f"{folder}/all", f"{folder}/all")
+        .parquet(f"{read.folder}/all", f"{read.folder}/all")
         .select("at", "d")
     ),
-    "a given schema": lambda spark, folder: spark.read.schema("at timestamp, i4 int").parquet(
-        f"{folder}/all"
-    ),
+    "a given schema": lambda read: read.typed("all", "at timestamp, i4 int"),
 }
 
 
 @pytest.mark.parametrize("name", SAME)
 def test_workers_read_what_spark_would_hand_over(spark: Any, folder: Path, name: str) -> None:
-    files, rows = files_of(spark, SAME[name](spark, folder), "at")
-    assert files is not None
-    expected, found = handed_over(rows), themselves(files)
-    assert found.schema.types == expected.schema.types
-    assert counted(found) == counted(expected)
-    assert found.column(found.num_columns - 1).null_count
+    files, rows = files_of(spark, SAME[name](Tables(spark, folder)), "at")
+    assert_same(files, rows)
+    assert themselves(files).columns[-1].null_count
 
 
 @pytest.mark.parametrize("columns", [(), ("s",), ("s", "at")])
@@ -188,11 +212,7 @@ def test_rows_without_a_time_have_the_earliest(
     spark: Any, folder: Path, columns: tuple[str, ...]
 ) -> None:
     frame = spark.read.parquet(f"{folder}/all")
-    spec = ReadSpec(frame=source_frames.give(frame), columns=("s", "at"), needed=columns)
-    rows = source_frames.timed(spark, spec, "label")
-    files = parquet_files(spark, lambda: rows, spec)
-    assert files is not None
-    assert counted(themselves(files)) == counted(handed_over(rows))
+    assert_same(*files_of(spark, frame, None, "s", "at", needed=columns))
 
 
 def test_names_of_files_may_be_odd(spark: Any, tmp_path: Path) -> None:
@@ -205,8 +225,7 @@ def test_names_of_files_may_be_odd(spark: Any, tmp_path: Path) -> None:
                 str(folder).replace("[", "\\[").replace("]", "\\]")
             ),
         )
-        assert files is not None
-        assert counted(themselves(files)) == counted(handed_over(rows))
+        assert_same(files, rows)
 
 
 @pytest.mark.usefixtures("in_the_new_calendar")
@@ -221,24 +240,18 @@ def test_times_are_the_same_in_each_form_and_zone(
         setting(spark, "spark.sql.session.timeZone", zone),
     ):
         spark.createDataFrame(ALL, SCHEMA).select("at", "day", "local").write.parquet(path)
-        files, rows = files_of(spark, spark.read.parquet(path), "at")
-        assert files is not None
-        expected, found = handed_over(rows), themselves(files)
-        assert found.schema.types == expected.schema.types
-        assert counted(found) == counted(expected)
+        assert_same(*files_of(spark, spark.read.parquet(path), "at"))
 
 
 def test_of_a_dataframe_those_columns_are_read_that_somebody_looks_at(
     spark: Any, folder: Path
 ) -> None:
-    spec = spec_of(spark.read.parquet(f"{folder}/all"), "at")
-    spec = replace(spec, looked_at=("s", "i4"))
-    rows = source_frames.timed(spark, spec, "label")
-    files = parquet_files(spark, lambda: rows, spec)
+    frame = spark.read.parquet(f"{folder}/all")
+    files, rows = files_of(spark, frame, "at", looked_at=("s", "i4"))
     assert files is not None
     assert files.output == ("i4", "s")
     assert counted(themselves(files)) == counted(handed_over(rows).select(["i4", "s", -1]))
-    assert parquet_files(spark, lambda: rows, replace(spec, looked_at=("s", "list"))) is None
+    assert files_of(spark, frame, "at", looked_at=("s", "list"))[0] is None
 
 
 def test_rows_are_divided_between_tasks_by_row_groups(spark: Any, folder: Path) -> None:
@@ -261,12 +274,11 @@ def test_a_task_has_a_batch_of_rows_at_least_if_all_is_done_over_columns(
     spark: Any, folder: Path
 ) -> None:
     def shares(**more: str) -> int:
-        spec = spec_of(spark.read.parquet(f"{folder}/all").select("i4", "s"), None)
-        rows = source_frames.timed(spark, spec, "label")
+        frame = spark.read.parquet(f"{folder}/all").select("i4", "s")
         with contextlib.ExitStack() as settings:
             for name, value in more.items():
                 settings.enter_context(setting(spark, f"spark.sql.files.{name}", value))
-            files = parquet_files(spark, lambda: rows, replace(spec, is_compiled=True))
+            files, _ = files_of(spark, frame, is_compiled=True)
         assert files is not None
         return len(files.shares)
 
@@ -313,45 +325,55 @@ def test_files_of_others_are_read_alike(spark: Any, tmp_path: Path, name: str) -
     assert as_bytes[0].to_pylist() == as_bytes[1].to_pylist()
 
 
+def in_buckets(read: Tables) -> Any:
+    read.spark.sql(
+        "CREATE TABLE in_buckets (id bigint) USING parquet CLUSTERED BY (id) INTO 2 BUCKETS"
+    )
+    read.spark.sql("INSERT INTO in_buckets VALUES (1), (2)")
+    return read.spark.table("in_buckets")
+
+
+def padded(read: Tables) -> Any:
+    read.spark.sql("CREATE TABLE padded (id bigint, name char(5)) USING parquet")
+    read.spark.sql("INSERT INTO padded VALUES (1, 'a')")
+    return read.spark.table("padded")
+
+
 ONLY_SPARK: dict[str, Build] = {
-    "a filter": lambda spark, folder: spark.read.parquet(f"{folder}/few").where("id > 0"),
-    "a limit": lambda spark, folder: spark.read.parquet(f"{folder}/few").limit(5),
-    "a sample": lambda spark, folder: spark.read.parquet(f"{folder}/few").sample(0.5, seed=1),
-    "a computed column": lambda spark, folder: spark.read.parquet(f"{folder}/few").selectExpr(
-        "id + 1 AS id"
+    "a filter": lambda read: read.few.where("id > 0"),
+    "a limit": lambda read: read.few.limit(5),
+    "a sample": lambda read: read.few.sample(0.5, seed=1),
+    "a computed column": lambda read: read.few.selectExpr("id + 1 AS id"),
+    "a constant": lambda read: read.few.selectExpr("id", "1 AS one"),
+    "a union": lambda read: read.few.unionAll(read.few),
+    "distinct rows": lambda read: read.few.distinct(),
+    "partitions": lambda read: read.few.repartition(3),
+    "the path of the file": lambda read: read.few.select("id", "_metadata.file_path"),
+    "decimals": lambda read: read.all.select("price"),
+    "lists": lambda read: read.all.select("list"),
+    "a wider type": lambda read: read.typed("all", "i4 bigint"),
+    "a column that is not there": lambda read: read.typed("few", "id bigint, more string"),
+    "other letters": lambda read: read.typed("few", "ID bigint"),
+    "another calendar": lambda read: read.spark.read.option("datetimeRebaseMode", "LEGACY").parquet(
+        f"{read.folder}/few"
     ),
-    "a constant": lambda spark, folder: spark.read.parquet(f"{folder}/few").selectExpr(
-        "id", "1 AS one"
-    ),
-    "a union": lambda spark, folder: (few := spark.read.parquet(f"{folder}/few")).unionAll(few),
-    "distinct rows": lambda spark, folder: spark.read.parquet(f"{folder}/few").distinct(),
-    "partitions": lambda spark, folder: spark.read.parquet(f"{folder}/few").repartition(3),
-    "the path of the file": lambda spark, folder: spark.read.parquet(f"{folder}/few").select(
-        "id", "_metadata.file_path"
-    ),
-    "decimals": lambda spark, folder: spark.read.parquet(f"{folder}/all").select("price"),
-    "lists": lambda spark, folder: spark.read.parquet(f"{folder}/all").select("list"),
-    "a wider type": lambda spark, folder: spark.read.schema("i4 bigint").parquet(f"{folder}/all"),
-    "a column that is not there": lambda spark, folder: spark.read.schema(
-        "id bigint, more string"
-    ).parquet(f"{folder}/few"),
-    "other letters": lambda spark, folder: spark.read.schema("ID bigint").parquet(f"{folder}/few"),
-    "another calendar": lambda spark, folder: spark.read.option(
-        "datetimeRebaseMode", "LEGACY"
-    ).parquet(f"{folder}/few"),
-    "no files": lambda spark, _: spark.range(5),
+    "no files": lambda read: read.spark.range(5),
+    "a folder without files": lambda read: read.typed("empty", "id bigint"),
+    "another format": lambda read: read.spark.read.json(f"{read.folder}/json"),
+    "partitioned files": lambda read: read.spark.read.parquet(f"{read.folder}/parts"),
+    "a column of those": lambda read: read.spark.read.parquet(f"{read.folder}/parts").select("id"),
+    "a table with buckets": in_buckets,
+    "a table with padded texts": padded,
 }
 
 
 @pytest.mark.parametrize("name", ONLY_SPARK)
 def test_spark_reads_whatever_is_more_than_columns(spark: Any, folder: Path, name: str) -> None:
-    files, _ = files_of(spark, ONLY_SPARK[name](spark, folder))
-    assert files is None
-
-
-def test_spark_reads_folders_without_files(spark: Any, tmp_path: Path) -> None:
-    frame = spark.read.schema("id bigint").parquet(str(tmp_path))
-    assert files_of(spark, frame)[0] is None
+    try:
+        assert files_of(spark, ONLY_SPARK[name](Tables(spark, folder)))[0] is None
+    finally:
+        for table in ("padded", "in_buckets"):
+            spark.sql(f"DROP TABLE IF EXISTS {table}")
 
 
 def test_spark_reads_what_is_cached(spark: Any, folder: Path) -> None:
@@ -362,41 +384,25 @@ def test_spark_reads_what_is_cached(spark: Any, folder: Path) -> None:
         frame.unpersist()
 
 
-def test_spark_reads_other_formats_and_partitioned_files(spark: Any, tmp_path: Path) -> None:
-    rows = spark.createDataFrame([(1, "a")], "id long, name string")
-    rows.write.json(str(tmp_path / "json"))
-    rows.write.partitionBy("name").parquet(str(tmp_path / "parts"))
-    assert files_of(spark, spark.read.json(str(tmp_path / "json")))[0] is None
-    assert files_of(spark, spark.read.parquet(str(tmp_path / "parts")))[0] is None
-    assert files_of(spark, spark.read.parquet(str(tmp_path / "parts")), None, "id")[0] is None
-
-
 @pytest.mark.parametrize("time", ["day", "local", "i8", "s"])
 def test_spark_makes_times_of_other_types(spark: Any, folder: Path, time: str) -> None:
     assert files_of(spark, spark.read.parquet(f"{folder}/all").select(*PLAIN), time)[0] is None
 
 
+WRITTEN: dict[str, pa.Array] = {
+    "unsigned": pa.array([1], pa.uint32()),
+    "a dictionary": pa.array(["a"]).dictionary_encode(),
+    "large texts": pa.array(["a"], pa.large_string()),
+    "milliseconds": pa.array([1], pa.timestamp("ms", "UTC")),
+    "a duration": pa.array([1], pa.duration("us")),
+    "bytes of one length": pa.array([b"ab"], pa.binary(2)),
+}
 LEFT_TO_SPARK: dict[str, Callable[[Path], Any]] = {
-    "unsigned": lambda path: pq.write_table(pa.table({"x": pa.array([1], pa.uint32())}), path),
-    "a dictionary": lambda path: pq.write_table(
-        pa.table({"x": pa.array(["a"]).dictionary_encode()}), path
-    ),
-    "large texts": lambda path: pq.write_table(
-        pa.table({"x": pa.array(["a"], pa.large_string())}), path
-    ),
-    "milliseconds": lambda path: pq.write_table(
-        pa.table({"x": pa.array([1], pa.timestamp("ms", "UTC"))}), path
-    ),
+    **{name: partial(pq.write_table, pa.table({"x": array})) for name, array in WRITTEN.items()},
     "96 bits of another writer": lambda path: pq.write_table(
         pa.table({"x": pa.array([1], pa.timestamp("us"))}),
         path,
         use_deprecated_int96_timestamps=True,
-    ),
-    "a duration": lambda path: pq.write_table(
-        pa.table({"x": pa.array([1], pa.duration("us"))}), path
-    ),
-    "bytes of one length": lambda path: pq.write_table(
-        pa.table({"x": pa.array([b"ab"], pa.binary(2))}), path
     ),
     "a rare codec": lambda path: pq.write_table(pa.table({"x": [1]}), path, compression="lz4"),
     "a name with a dot": lambda path: pq.write_table(pa.table({"x.y": [1]}), path),
@@ -427,7 +433,7 @@ def test_days_of_a_writer_that_is_not_known_are_as_the_version_of_spark_takes_th
     files, rows = files_of(spark, spark.read.parquet(str(tmp_path)))
     assert (files is not None) == (version() >= (4, 0))
     if files is not None:
-        assert counted(themselves(files)) == counted(handed_over(rows))
+        assert_same(files, rows)
 
 
 def test_spark_reads_files_of_which_one_is_another(spark: Any, tmp_path: Path) -> None:
@@ -435,9 +441,7 @@ def test_spark_reads_files_of_which_one_is_another(spark: Any, tmp_path: Path) -
     pq.write_table(pa.table({"x": [2], "y": ["a"]}), tmp_path / "b.parquet")
     frame = spark.read.schema("x bigint, y bigint").parquet(str(tmp_path))
     assert files_of(spark, frame)[0] is None
-    files, rows = files_of(spark, frame, None, "x")
-    assert files is not None
-    assert counted(themselves(files)) == counted(handed_over(rows))
+    assert_same(*files_of(spark, frame, None, "x"))
 
 
 @pytest.mark.parametrize(
@@ -521,10 +525,6 @@ def clicks(spark: Any, tmp_path: Path) -> str:
         "id", "concat('n', id % 7) AS name", "timestamp_seconds(id) AS at", "id / 2 AS half"
     ).write.parquet(path)
     return path
-
-
-def pipeline_on(spark: Any, *options: str) -> beam.Pipeline:
-    return beam.Pipeline(SparkRunner(session=spark), argv=[*options])
 
 
 EXPECTED = [("n" + str(number % 7), number / 2, float(number)) for number in range(5000)]
@@ -633,26 +633,7 @@ def test_a_table_that_is_read_is_not_written_over(spark: Any, table: str) -> Non
     assert spark.table(table).count() == 100
 
 
-def test_spark_reads_tables_with_buckets_and_padded_texts(spark: Any) -> None:
-    spark.sql("CREATE TABLE padded (id bigint, name char(5)) USING parquet")
-    spark.sql("CREATE TABLE in_buckets (id bigint) USING parquet CLUSTERED BY (id) INTO 2 BUCKETS")
-    try:
-        spark.sql("INSERT INTO padded VALUES (1, 'a')")
-        spark.sql("INSERT INTO in_buckets VALUES (1), (2)")
-        assert files_of(spark, spark.table("padded"))[0] is None
-        assert files_of(spark, spark.table("in_buckets"))[0] is None
-    finally:
-        spark.sql("DROP TABLE padded")
-        spark.sql("DROP TABLE in_buckets")
-
-
 def test_a_dataframe_that_is_asked_later_reads_what_is_there_then(spark: Any, clicks: str) -> None:
-    from sparkbeam import as_dataframe
-
     rows = pipeline_on(spark) | FromDataFrame(spark.read.parquet(clicks))
     names = rows | beam.Map(lambda row: beam.Row(name=str(row.name)))
-    assert "FileScan" in names_of(as_dataframe(names))
-
-
-def names_of(frame: Any) -> str:
-    return str(frame._jdf.queryExecution().toString())
+    assert "FileScan" in as_dataframe(names)._jdf.queryExecution().toString()

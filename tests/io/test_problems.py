@@ -8,7 +8,7 @@ import pyspark
 import pytest
 from pyspark.errors import PySparkException
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkBeamOptions, SparkRunner
+from sparkbeam import PipelineFailed, SparkBeamOptions, SparkRunner
 from sparkbeam.common.maven_packages import package_for
 from sparkbeam.connectors.problems import problem
 from sparkbeam.io import ReadFromSpark, WriteToSpark
@@ -92,29 +92,6 @@ def test_the_cause_is_told_with_the_remedy(
     assert "o45" not in told
     assert told.count("SaslAuthenticationException") < 2
     assert "\n" not in told
-
-
-@pytest.mark.parametrize(
-    ("format", "options", "said"),
-    [
-        ("nosuchformat", {}, "Correct the name"),
-        ("kafka", {"subscribe": "t"}, "spark-sql-kafka"),
-        ("jdbc", {"url": "jdbc:mysql://h/d", "dbtable": "t"}, "com.mysql:mysql-connector-j"),
-        ("jdbc", {"url": "jdbc:h2:x", "dbtable": "t", "driver": "org.h2.Driver"}, "com.h2database"),
-        ("parquet", {"path": "/no/such/path"}, "Correct the option path"),
-    ],
-)
-def test_what_cannot_be_read_is_an_error_with_label_cause_and_remedy(
-    spark: Any, format: str, options: dict[str, str], said: str
-) -> None:
-    pipeline = beam.Pipeline(runner=SparkRunner(session=spark))
-    with pytest.raises(
-        ConfigurationError, match="'Orders': Spark cannot determine the schema of"
-    ) as caught:
-        _ = pipeline | "Orders" >> ReadFromSpark(format, options)
-    assert said in str(caught.value)
-    assert "An error occurred while calling" not in str(caught.value)
-    assert len(str(caught.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize("arguments", [[], ["--streaming"]])

@@ -9,7 +9,7 @@ import streams
 from apache_beam.transforms.window import FixedWindows
 from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.io import ForeachBatch, ReadFromSpark
+from sparkbeam.io import ReadFromSpark
 
 MINUTES = 5
 AHEAD = {"near": 0, "ahead": 60}
@@ -30,10 +30,6 @@ def test_a_producer_an_hour_ahead_makes_no_row_of_another_late(
             age = 1000 - 10 * minute - number
             streams.write_json(source / f"{minute}-{producer}.json", rows, age)
 
-    def keep(frame: Any, batch_id: int) -> None:
-        for row in frame.collect():
-            streams.note(out, "counts", [row.producer, row["count"]])
-
     def build(pipeline: beam.Pipeline) -> None:
         _ = (
             pipeline
@@ -48,13 +44,11 @@ def test_a_producer_an_hour_ahead_makes_no_row_of_another_late(
             | beam.WindowInto(FixedWindows(60))
             | beam.CombinePerKey(sum)
             | beam.Map(lambda pair: {"producer": pair[0], "count": pair[1]})
-            | ForeachBatch(keep, "producer string, count bigint")
+            | streams.to_notes(out, "producer string, count bigint")
         )
 
     def near() -> list[int]:
-        return [
-            count for producer, count in streams.notes(out).get("counts", []) if producer == "near"
-        ]
+        return [count for producer, count in streams.noted_rows(out) if producer == "near"]
 
     streams.run_until(spark, tmp_path / "checkpoint", build, lambda: len(near()) >= MINUTES - 1)
     assert near()[: MINUTES - 1] == [6] * (MINUTES - 1), "each minute of the one behind is whole"

@@ -8,7 +8,7 @@ import pandas as pd
 import streams
 
 from sparkbeam import SparkRunner
-from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, WriteToSpark, committed_files
+from sparkbeam.io import Foreach, ReadFromSpark, WriteToSpark, committed_files
 
 SCHEMA = "id bigint, batch string"
 
@@ -18,29 +18,27 @@ def test_a_micro_batch_that_runs_again_is_not_written_twice(spark: Any, tmp_path
     batches, elements = tmp_path / "batches", tmp_path / "elements"
     checkpoint = tmp_path / "checkpoint"
 
-    def keep(frame: Any, batch_id: int) -> None:
-        streams.note(batches, str(batch_id), sorted(row.id for row in frame.collect()))
-
     def build(pipeline: beam.Pipeline) -> None:
         rows = pipeline | ReadFromSpark(
             "json", {"path": source, "maxFilesPerTrigger": 1}, schema=SCHEMA
         )
         _ = rows | "Files" >> WriteToSpark("parquet", {"path": target})
         _ = rows | "Divided" >> WriteToSpark("csv", {"Path": divided}, partition_by=["batch"])
-        _ = rows | "Function" >> ForeachBatch(keep)
+        _ = rows | "Function" >> streams.to_notes(batches)
         _ = rows | "Writer" >> Foreach(streams.NotingWriter(elements))
 
     for number in range(2):
         streams.write_json(source / f"{number}.json", [{"id": number, "batch": "b"}], 9 - number)
     streams.run_available(spark, checkpoint, build)
     first = streams.notes(batches)
-    assert first == {"0": [[0]], "1": [[1]]}, "one file in each micro-batch"
+    assert first == {"0": [[[0, "b"]]], "1": [[[1, "b"]]]}, "one file in each micro-batch"
     before = committed_files(str(target))
 
     streams.rewind(checkpoint, 1)
     streams.write_json(source / "2.json", [{"id": 2, "batch": "b"}])
     streams.run_available(spark, checkpoint, build)
-    assert streams.notes(batches) == {"0": [[0]], "1": [[1], [1]], "2": [[2]]}
+    zero, one, two = [[0, "b"]], [[1, "b"]], [[2, "b"]]
+    assert streams.notes(batches) == {"0": [zero], "1": [one, one], "2": [two]}
     assert streams.notes(elements)["1"] == [1, 1], "the same number, the same elements"
 
     written = spark.read.parquet(str(target))

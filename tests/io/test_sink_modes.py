@@ -1,7 +1,6 @@
-"""Output modes of sinks on Spark: the console, databases, files, against Spark's own query."""
+"""Output modes of sinks on Spark: the console, databases, files."""
 
 import re
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,24 +8,17 @@ from typing import Any
 import apache_beam as beam
 import pytest
 import streams
-from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
-from apache_beam.transforms.window import FixedWindows
-from pyspark.sql import functions as sf
+from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing import test_stream
+from in_process import Spark, StreamingRunner
 from pyspark.sql.types import StructType
 
 from sparkbeam import PipelineFailed, SparkRunner
 from sparkbeam.io import ReadFromSpark, WriteToSpark
-from sparkbeam.upstream.spark import drawn, jdbc_connection
+from sparkbeam.upstream.spark import jdbc_connection
 
 SCHEMA = StructType().add("name", "string").add("count", "long")
 ROWS = [("b", 2), ("a", 1), ("b", 3), ("c\n", None)]
-WINDOWS = StructType().add("start", "timestamp").add("count", "long")
-RATE = {
-    "rowsPerBatch": 40,
-    "numPartitions": 2,
-    "startTimestamp": 1_700_000_000_000,
-    "advanceMillisPerBatch": 1300,
-}
 
 
 def written(spark: Any, *arguments: Any, rows: Any = ROWS, **more: Any) -> None:
@@ -40,14 +32,13 @@ def written(spark: Any, *arguments: Any, rows: Any = ROWS, **more: Any) -> None:
         )
 
 
-class TestConsole:
-    @pytest.mark.parametrize(
-        ("options", "more", "table"),
-        [
-            (
-                {},
-                {},
-                """\
+@pytest.mark.parametrize(
+    ("options", "more", "table"),
+    [
+        (
+            {},
+            {},
+            """\
 -------------------------------------------
 Batch: 0 (Store)
 -------------------------------------------
@@ -61,11 +52,11 @@ Batch: 0 (Store)
 +----+-----+
 
 """,
-            ),
-            (
-                {"numRows": 2, "truncate": False},
-                {"output_mode": "update", "key": ["name"], "order_by": ["count DESC"]},
-                """\
+        ),
+        (
+            {"numRows": 2, "truncate": False},
+            {"output_mode": "update", "key": ["name"], "order_by": ["count DESC"]},
+            """\
 -------------------------------------------
 Batch: 0 (Store)
 -------------------------------------------
@@ -77,101 +68,37 @@ Batch: 0 (Store)
 +----+-----+
 only showing top 2 rows
 """,
-            ),
-        ],
-        ids=["usual", "chosen"],
-    )
-    def test_a_table_says_which_micro_batch_of_which_transform_it_is(
-        self,
-        spark: Any,
-        options: dict[str, Any],
-        more: dict[str, Any],
-        table: str,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        written(spark, "console", options, SCHEMA, rows=[*ROWS[:3], ("c", None)], **more)
-        assert capsys.readouterr().out == table
-
-    @pytest.mark.long("20 s; tests/streaming/test_output_modes.py has complete results in process")
-    def test_a_result_is_that_of_spark_table_by_table(
-        self,
-        spark: Any,
-        tmp_path: Path,
-        capsys: pytest.CaptureFixture[str],
-        pytestconfig: pytest.Config,
-    ) -> None:
-        batches = 100 if pytestconfig.getoption("whole") else 4
-
-        def build(p: beam.Pipeline) -> None:
-            _ = (
-                p
-                | ReadFromSpark("rate-micro-batch", RATE, timestamp_column="timestamp")
-                | beam.WindowInto(
-                    FixedWindows(5),
-                    trigger=Repeatedly(AfterCount(1)),
-                    accumulation_mode=AccumulationMode.ACCUMULATING,
-                )
-                | beam.Map(lambda _: ("all", 1)).with_output_types(tuple[str, int])
-                | beam.CombinePerKey(sum)
-                | beam.Map(
-                    lambda pair, window=beam.DoFn.WindowParam: {
-                        "start": window.start,
-                        "count": pair[1],
-                    }
-                )
-                | "Counts"
-                >> WriteToSpark(
-                    "console",
-                    {"numRows": 1000, "truncate": False},
-                    WINDOWS,
-                    output_mode="complete",
-                    key=["start"],
-                )
-            )
-
-        shown = ""
-        for half in (batches // 2, batches):
-
-            def is_enough(until: int = half) -> bool:
-                nonlocal shown
-                shown += capsys.readouterr().out
-                return len(_tables(shown)) >= until
-
-            streams.run_until(spark, tmp_path / "checkpoint", build, is_enough)
-        shown += capsys.readouterr().out
-        tables = _tables(shown)
-        assert [number for number, _ in tables] == [*range(len(tables))]
-        assert [table for _, table in tables[:batches]] == _of_spark(spark, batches)
+        ),
+    ],
+    ids=["usual", "chosen"],
+)
+def test_a_table_says_which_micro_batch_of_which_transform_it_is(
+    spark: Any,
+    options: dict[str, Any],
+    more: dict[str, Any],
+    table: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    written(spark, "console", options, SCHEMA, rows=[*ROWS[:3], ("c", None)], **more)
+    assert capsys.readouterr().out == table
 
 
-def _tables(text: str) -> list[tuple[int, str]]:
-    found = re.findall(r"Batch: (\d+) \(Counts\)\n-+\n((?:[+|].*\n)+)\n", text)
-    return [(int(number), table) for number, table in found]
-
-
-def _of_spark(spark: Any, batches: int) -> list[str]:
-    """The tables of Spark's own query."""
-    tables: list[str] = []
-
-    def take(frame: Any, batch_id: int) -> None:
-        tables.append(drawn(frame.orderBy("start"), 1000, 0))
-
-    counts = (
-        spark.readStream.format("rate-micro-batch")
-        .options(**RATE)
-        .load()
-        .groupBy(sf.window("timestamp", "5 seconds"))
-        .count()
-        .select("window.start", "count")
-    )
-    before = spark.conf.get("spark.sql.shuffle.partitions")
-    spark.conf.set("spark.sql.shuffle.partitions", "1")
-    query = counts.writeStream.outputMode("complete").foreachBatch(take).start()
-    spark.conf.set("spark.sql.shuffle.partitions", before)
-    while len(tables) < batches and query.isActive:
-        time.sleep(0.02)
-    query.stop()
-    return tables[:batches]
+def test_a_complete_result_has_the_keys_of_earlier_micro_batches(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sparkbeam.streaming.tick_source._MOST_ROUNDS", 1)
+    events = test_stream.TestStream().add_elements([("a", 1)]).add_elements([("b", 2)])
+    options = PipelineOptions([f"--checkpoint_location={tmp_path}"])
+    with beam.Pipeline(StreamingRunner(Spark()), options=options) as p:
+        pairs = p | events.advance_watermark_to_infinity()
+        rows = pairs | beam.MapTuple(lambda name, count: {"name": name, "count": count})
+        sink = WriteToSpark("console", None, SCHEMA, output_mode="complete", key=["name"])
+        _ = rows | "Store" >> sink
+    tables = capsys.readouterr().out.split("(Store)\n")[1:]
+    assert [re.findall(r"^\(.*\)$", table, re.MULTILINE) for table in tables] == [
+        ["('a', 1)"],
+        ["('a', 1)", "('b', 2)"],
+    ]
 
 
 @pytest.fixture

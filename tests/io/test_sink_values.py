@@ -5,14 +5,10 @@ from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import pytest
 from all_sinks import Sinks, plain
 from pyspark.sql import types as st
 from sink_values import TAKEN, UNSHIPPED, VALUES, within, wrapped, wraps
-
-from sparkbeam import ConfigurationError, SparkRunner
-from sparkbeam.io import WriteToSpark
 
 COLUMNS = [
     (f"c{place}_{number}", name, around)
@@ -82,12 +78,6 @@ def test_an_error_names_step_and_column(sink: Any, value: float | None) -> None:
     text = f"ValueError: the column '{path}' of the schema is of type bigint.*{problem}"
     with pytest.raises(Exception, match=rf"Step '.*' failed: {text}".replace("[]", r"\[\]")):
         sink([row], st.StructType().add("c", kind, nullable=False))
-
-
-def test_a_type_of_which_rows_cannot_be_made_is_named_when_the_sink_is_applied(spark: Any) -> None:
-    elements = beam.Pipeline(SparkRunner(spark)) | beam.Create([{"c": 1}])
-    with pytest.raises(ConfigurationError, match=r"'WriteToSpark.*'c' .*type interval year"):
-        _ = elements | WriteToSpark("noop", schema="id int, c interval year")
 
 
 BEYOND = frozenset(

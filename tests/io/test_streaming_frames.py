@@ -1,24 +1,22 @@
 """Streaming DataFrames as sources of a pipeline: their plans are a part of its query."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
-import frames_program
 import pytest
 import streams
-from apache_beam.options.pipeline_options import PipelineOptions
-from frames_program import GAP, parsed
+from apache_beam.transforms.window import Sessions
 from pyspark.sql import functions as sf
+from streams import pipeline_on
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner
+from sparkbeam import ConfigurationError, PipelineFailed
 from sparkbeam.io import ForeachBatch, FromDataFrame
+
+SCHEMA = "id bigint, user string, second bigint"
+GAP = 10
 
 
 def write(folder: Path, number: int, *events: tuple[str, int]) -> None:
@@ -47,17 +45,19 @@ def found(folder: Path) -> list[tuple[Any, ...]]:
     return sorted(tuple(row) for rows in batches for row in rows)
 
 
-def killed(folder: Path) -> bool:
-    """Runs the program until it kills itself; False if it does not."""
-    program = [sys.executable, frames_program.__file__, str(folder)]
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    return subprocess.run(program, env=env, check=False).returncode == -signal.SIGKILL
+def parsed(spark: Any, folder: Path) -> Any:
+    """Events that Spark parses; each has its second as a time."""
+    texts = spark.readStream.option("maxFilesPerTrigger", 1).text(str(folder))
+    rows = texts.select(sf.from_json("value", SCHEMA).alias("row")).select("row.*")
+    return rows.where("user <> ''").withColumn("at", sf.timestamp_seconds("second"))
 
 
-@pytest.mark.long("40 s; test_killed_sinks.py kills a driver too")
-def test_sessions_of_parsed_texts_are_exact_over_a_kill_of_the_driver_and_a_failure(
-    spark: Any, tmp_path: Path
-) -> None:
+class Died(Exception):
+    """A micro-batch ends in the middle."""
+
+
+@pytest.mark.long("20 s; test_killed_sinks.py has other sources")
+def test_sessions_of_parsed_texts_are_exact_over_failures(spark: Any, tmp_path: Path) -> None:
     files: list[list[tuple[str, int]]] = [
         [("a", 1), ("b", 2), ("a", 5)],
         [("a", 14), ("b", 11)],
@@ -66,22 +66,46 @@ def test_sessions_of_parsed_texts_are_exact_over_a_kill_of_the_driver_and_a_fail
         [("b", 45), ("c", 49)],
         [("end", 1000)],
     ]
-    for name in ("in", "out", "kill"):
-        (tmp_path / name).mkdir()
-    for number, events in enumerate(files[:4]):
-        write(tmp_path / "in", number, *events)
-    (tmp_path / "kill" / "0").write_text("after")
-    assert killed(tmp_path)
-    for number, events in enumerate(files[4:], 4):
-        write(tmp_path / "in", number, *events)
-    (tmp_path / "kill" / "1").write_text("before")
-    with pytest.raises(PipelineFailed) as caught:
-        frames_program.run(spark, tmp_path, frames_program.fail)
-    assert isinstance(caught.value.__cause__, frames_program.Died)
-    frames_program.run(spark, tmp_path, frames_program.fail)
-    assert not list((tmp_path / "kill").iterdir())
+    out, fail = tmp_path / "out", tmp_path / "fail"
+    out.mkdir()
+
+    def keep(frame: Any, batch_id: int) -> None:
+        rows = json.dumps(sorted(map(tuple, frame.collect())))
+        others = [path for path in out.iterdir() if path.name != str(batch_id)]
+        kind, count = fail.read_text().split() if fail.exists() else ("never", "0")
+        fails = kind != "never" and len(others) == int(count)
+        if not fails or kind == "after":
+            (out / str(batch_id)).write_text(rows)
+        if fails:
+            fail.unlink()
+            raise Died
+
+    def build(pipeline: beam.Pipeline) -> None:
+        _ = (
+            pipeline
+            | FromDataFrame(parsed(spark, tmp_path / "in"), "at", watermark_delay=5)
+            | beam.Map(lambda row: (row.user, 1))
+            | beam.WindowInto(Sessions(GAP))
+            | beam.CombinePerKey(sum)
+            | beam.Map(
+                lambda pair, window=beam.DoFn.WindowParam: beam.Row(
+                    user=str(pair[0]), start=int(window.start), count=int(pair[1])
+                )
+            )
+            | ForeachBatch(keep, "user string, start bigint, count bigint")
+        )
+
+    for number, when in ((0, "after 0"), (4, "before 1")):
+        for at, events in enumerate(files[number : number + 4], number):
+            write(tmp_path / "in", at, *events)
+        fail.write_text(when)
+        with pytest.raises(PipelineFailed) as caught:
+            streams.run_available(spark, tmp_path / "checkpoint", build)
+        assert isinstance(caught.value.__cause__, Died)
+    streams.run_available(spark, tmp_path / "checkpoint", build)
+    assert not fail.exists()
     everything = [event for events in files[:5] for event in events if event[0]]
-    assert found(tmp_path / "out") == sorted(sessions(everything))
+    assert found(out) == sorted(sessions(everything))
 
 
 def test_joins_duplicates_and_aggregations_of_spark_keep_their_state_in_the_query(
@@ -129,24 +153,12 @@ def test_joins_duplicates_and_aggregations_of_spark_keep_their_state_in_the_quer
     }
 
 
-def pipeline_on(spark: Any, *options: str) -> beam.Pipeline:
-    return beam.Pipeline(SparkRunner(spark), options=PipelineOptions([*options]))
-
-
 def test_what_spark_cannot_run_as_a_stream_is_told_with_the_step(spark: Any) -> None:
     counted = spark.readStream.format("rate").load().groupBy("value").count()
     pipeline = pipeline_on(spark, "--streaming")
     _ = pipeline | "Counted" >> FromDataFrame(counted) | beam.Map(print)
     with pytest.raises(ConfigurationError, match=r"'Counted'.*withWatermark"):
         pipeline.run().wait_until_finish()
-
-
-def test_a_stream_needs_a_stream(spark: Any) -> None:
-    stream = spark.readStream.format("rate").load()
-    with pytest.raises(ConfigurationError, match=r"DataFrame is a stream.*run it with --streaming"):
-        _ = pipeline_on(spark) | FromDataFrame(stream)
-    with pytest.raises(ConfigurationError, match="'Table': the DataFrame is for batch pipelines"):
-        _ = pipeline_on(spark, "--streaming") | "Table" >> FromDataFrame(spark.range(1))
 
 
 def test_files_are_partitions_where_rows_know_them(

@@ -7,7 +7,7 @@ import apache_beam as beam
 import streams
 from apache_beam.transforms.window import FixedWindows
 
-from sparkbeam.io import ForeachBatch, ReadFromSpark
+from sparkbeam.io import ReadFromSpark
 
 START_MILLIS = 1_700_000_000_000
 RATE = {
@@ -21,10 +21,6 @@ RATE = {
 def test_windows_of_a_source_end_as_its_rows_go_on(spark: Any, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
-    def keep(frame: Any, batch_id: int) -> None:
-        for row in frame.collect():
-            streams.note(out, "sums", row.asDict())
-
     def build(pipeline: beam.Pipeline) -> None:
         _ = (
             pipeline
@@ -34,12 +30,12 @@ def test_windows_of_a_source_end_as_its_rows_go_on(spark: Any, tmp_path: Path) -
             | beam.CombinePerKey(sum)
             | beam.Map(
                 lambda pair, window=beam.DoFn.WindowParam: {
+                    "end": int(window.end),
                     "key": pair[0],
                     "count": pair[1],
-                    "end": int(window.end),
                 }
             )
-            | ForeachBatch(keep, "key bigint, count bigint, end bigint")
+            | streams.to_notes(out, "end bigint, key bigint, count bigint")
         )
 
     shown: set[str] = set()
@@ -47,23 +43,17 @@ def test_windows_of_a_source_end_as_its_rows_go_on(spark: Any, tmp_path: Path) -
     def is_enough() -> bool:
         progress = [query.lastProgress for query in spark.streams.active]
         shown.update(one.eventTime["watermark"] for one in progress if one)
-        return len(_sums(out)) >= 4
+        return len(streams.noted_rows(out)) >= 4
 
     streams.run_until(spark, tmp_path / "checkpoint", build, is_enough)
     # Spark's own page has the watermark.
     assert any(text.startswith("2023-11-14T22:13:") for text in shown)
-    sums = _sums(out)
-    assert sums == [
-        {"key": key, "count": 100, "end": START_MILLIS // 1000 + 10 * (number + 1)}
+    sums = streams.noted_rows(out)
+    assert sorted(sums[: len(sums) // 2 * 2]) == [
+        [START_MILLIS // 1000 + 10 * (number + 1), key, 100]
         for number in range(len(sums) // 2)
         for key in range(2)
     ]
-
-
-def _sums(out: Path) -> list[dict[str, int]]:
-    found = streams.notes(out).get("sums", [])
-    found = found[: len(found) // 2 * 2]
-    return sorted(found, key=lambda row: (row["end"], row["key"]))
 
 
 def test_elements_without_a_time_column_have_the_time_of_their_micro_batch(
@@ -71,9 +61,6 @@ def test_elements_without_a_time_column_have_the_time_of_their_micro_batch(
 ) -> None:
     out, source = tmp_path / "out", tmp_path / "in"
     streams.write_json(source / "a.json", [{"id": 1}, {"id": 2}])
-
-    def keep(frame: Any, batch_id: int) -> None:
-        streams.note(out, "counts", [row["count"] for row in frame.collect()])
 
     def build(pipeline: beam.Pipeline) -> None:
         _ = (
@@ -83,9 +70,9 @@ def test_elements_without_a_time_column_have_the_time_of_their_micro_batch(
             | beam.WindowInto(FixedWindows(1))
             | beam.CombinePerKey(sum)
             | beam.Map(lambda pair: {"count": pair[1]})
-            | ForeachBatch(keep, "count bigint")
+            | streams.to_notes(out, "count bigint")
         )
 
     # No row comes after these: the clock alone ends the window.
-    streams.run_until(spark, tmp_path / "checkpoint", build, lambda: bool(streams.notes(out)))
-    assert streams.notes(out) == {"counts": [[3]]}
+    streams.run_until(spark, tmp_path / "checkpoint", build, lambda: bool(streams.noted_rows(out)))
+    assert streams.noted_rows(out) == [[3]]

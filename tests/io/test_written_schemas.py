@@ -4,13 +4,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import functions as sf
+from streams import pipeline_on
 
-from sparkbeam import SparkRunner
 from sparkbeam.connectors.source_frames import loaded
 from sparkbeam.connectors.written_schemas import written_schema
 from sparkbeam.io import ReadFromSpark
@@ -23,6 +22,10 @@ PLAIN = (
     "'x' g, cast('x' as binary) h, true i, date'2020-01-01' j, timestamp'2020-01-01' k, "
     "timestamp_ntz'2020-01-01' l, cast(1 as decimal(10,2)) m, cast(null as int) `n o`"
 )
+
+
+def spec_of(**options: str) -> ReadSpec:
+    return ReadSpec("parquet", tuple(options.items()), None, (), None, 0)
 
 
 def select(columns: str) -> Write:
@@ -62,11 +65,6 @@ def named(name: str) -> Write:
     return write
 
 
-def damaged(spark: Any, folder: Path) -> None:
-    select("1 a")(spark, folder)
-    (folder / "a.parquet").write_bytes(b"nothing")
-
-
 @pytest.mark.parametrize(
     "write",
     [select(PLAIN), of_two, named("_hidden"), named(".hidden"), named("A"), named("z")],
@@ -95,7 +93,7 @@ def test_spark_is_asked_where_more_may_tell(spark: Any, tmp_path: Path, write: W
 def found(spark: Any, folder: Path, write: Write) -> Any:
     """What is found in a folder, after a look at whether Spark finds the same."""
     write(spark, folder)
-    spec = ReadSpec("parquet", (("path", str(folder)),), None, (), None, 0)
+    spec = spec_of(path=str(folder))
     schema = written_schema(spark, spec)
     assert schema is None or schema == loaded(spark, spec, streaming=False).schema
     return schema
@@ -104,7 +102,7 @@ def found(spark: Any, folder: Path, write: Write) -> Any:
 def test_one_file_tells_as_well(spark: Any, tmp_path: Path) -> None:
     select("1 a")(spark, tmp_path / "files")
     (file,) = (tmp_path / "files").glob("part-*")
-    spec = ReadSpec("parquet", (("path", str(file)),), None, (), None, 0)
+    spec = spec_of(path=str(file))
     assert written_schema(spark, spec) == loaded(spark, spec, streaming=False).schema
 
 
@@ -122,15 +120,15 @@ def test_one_file_tells_as_well(spark: Any, tmp_path: Path) -> None:
 def test_options_may_ask_for_more(spark: Any, tmp_path: Path, options: dict[str, str]) -> None:
     files = tmp_path / "files"
     select("1 a")(spark, files)
-    given = tuple((name, value.format(files=files)) for name, value in options.items())
-    assert written_schema(spark, ReadSpec("parquet", given, None, (), None, 0)) is None
+    given = {name: value.format(files=files) for name, value in options.items()}
+    assert written_schema(spark, spec_of(**given)) is None
 
 
 def test_settings_may_ask_for_more(spark: Any, tmp_path: Path) -> None:
     select("1 a")(spark, tmp_path / "files")
     other = spark.newSession()
     other.conf.set("spark.sql.parquet.mergeSchema", "true")
-    spec = ReadSpec("parquet", (("path", str(tmp_path / "files")),), None, (), None, 0)
+    spec = spec_of(path=str(tmp_path / "files"))
     assert written_schema(other, spec) is None
     assert written_schema(spark, spec) is not None
 
@@ -139,9 +137,7 @@ def test_no_job_runs_while_a_pipeline_is_built(spark: Any, tmp_path: Path) -> No
     select("1 a")(spark, tmp_path / "files")
     spark.sparkContext.setJobGroup("building", "")
     try:
-        rows = beam.Pipeline(SparkRunner(spark)) | ReadFromSpark(
-            "parquet", {"path": str(tmp_path / "files")}
-        )
+        rows = pipeline_on(spark) | ReadFromSpark("parquet", {"path": tmp_path / "files"})
     finally:
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert [name for name, _ in rows.element_type._fields] == ["a"]
@@ -149,8 +145,7 @@ def test_no_job_runs_while_a_pipeline_is_built(spark: Any, tmp_path: Path) -> No
 
 
 def test_a_file_that_is_none_is_the_error_that_it_was(spark: Any, tmp_path: Path) -> None:
-    damaged(spark, tmp_path / "files")
+    select("1 a")(spark, tmp_path / "files")
+    (tmp_path / "files/a.parquet").write_bytes(b"nothing")
     with pytest.raises(Exception, match="Spark cannot determine the schema of 'parquet'"):
-        beam.Pipeline(SparkRunner(spark)) | ReadFromSpark(
-            "parquet", {"path": str(tmp_path / "files")}
-        )
+        pipeline_on(spark) | ReadFromSpark("parquet", {"path": tmp_path / "files"})
