@@ -11,7 +11,7 @@ those differ) of its cell, the concatenated keys, and the cells.
 In groups the order is a function of the key, and a large cell is alone, with its key. So a large
 key can be streamed: its rows are adjacent, and preceded only by rows with little data of it. A
 writer of much data divides buckets into packs at fixed orders, so that a reader need not hold a
-large bucket at once.
+large bucket at once. The order of accumulators is their time.
 """
 
 import struct
@@ -25,12 +25,14 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of
+from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of, taken
 from sparkbeam.wire.buckets import gathered
-from sparkbeam.wire.keywords import KeyWords, mixed
+from sparkbeam.wire.keywords import hashes_of, mixed
 from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Orders, RowWriter
 
 _BUCKETS = 4096
+_KEY_BUCKETS, _SPAN_BUCKETS = 256, 16
+"""Buckets of accumulators: a key has neighbouring ones, for spans of time."""
 _PARTS_BITS = 4
 """Number of parts of a divided bucket, as a power of 2."""
 _ORDER_BITS = 63
@@ -62,8 +64,8 @@ class CellKind(IntEnum):
     LARGE_RUN = 3
     """A large run of values of one key."""
 
-    ROW = 4
-    """One row per cell; see :mod:`sparkbeam.wire.row_packs`."""
+    AGGREGATE = 4
+    """One accumulator per cell, ordered by time."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +89,7 @@ class CellsOfKeys:
 
     def take(self, rows: npt.NDArray[np.int64]) -> "CellsOfKeys":
         """Return the rows at some positions."""
-        places = pa.array(rows)
-        return CellsOfKeys(self.keys.take(places), self.cells.take(places))
+        return CellsOfKeys(taken(self.keys, rows), taken(self.cells, rows))
 
     @staticmethod
     def joined(parts: "list[CellsOfKeys]") -> "CellsOfKeys":
@@ -123,7 +124,7 @@ def bucket_and_order(keys: pa.Array) -> tuple[npt.NDArray[np.int64], Orders]:
     Args:
         keys: binary.
     """
-    hashes = KeyWords(keys).hashes(np.arange(len(keys)))
+    hashes = hashes_of(keys)
     order = (mixed(hashes) >> np.uint64(64 - _ORDER_BITS)).astype(np.int64)
     return (hashes % np.uint64(_BUCKETS)).astype(np.int64), order
 
@@ -156,6 +157,48 @@ def write(rows: RowWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
     if some.nbytes >= _MUCH:
         parts = buckets << _PARTS_BITS | orders >> (_ORDER_BITS - _PARTS_BITS)
     write_packs(rows, tag, kind, some.take(arranged), buckets, orders, parts)
+
+
+def write_by_time(
+    rows: ManyRowsWriter, tag: int, some: CellsOfKeys, orders: Orders, spans: Orders | None = None
+) -> None:
+    """Write accumulators.
+
+    Args:
+        some: keys, and the accumulators as cells.
+        orders: the time of each.
+        spans: cells to merge have equal key and span; None if they have the same key.
+    """
+    if not len(some):
+        return
+    hashes = hashes_of(some.keys)
+    of_spans = mixed(hashes if spans is None else hashes ^ spans.astype(np.uint64))
+    of_keys = hashes % np.uint64(_KEY_BUCKETS) * np.uint64(_SPAN_BUCKETS)
+    buckets = (of_keys + of_spans % np.uint64(_SPAN_BUCKETS)).astype(np.uint16)
+    order = np.argsort(buckets, kind="stable")
+    if some.nbytes > CELL_BYTES:
+        _sort_large(order, buckets, orders, some.nbytes // len(some))
+    buckets = buckets[order]
+    kind = CellKind.AGGREGATE
+    write_packs(rows, tag, kind, some.take(order), buckets, orders[order], buckets)
+
+
+def _sort_large(
+    order: _Numbers, buckets: npt.NDArray[np.uint16], orders: Orders, size: int
+) -> None:
+    """Sort the cells of large buckets, which are in several packs, by their order.
+
+    Args:
+        order: the positions of cells by bucket, which is changed.
+        buckets: of each cell.
+        orders: of each cell.
+        size: the bytes of a cell.
+    """
+    counts = np.bincount(buckets)
+    ends = np.cumsum(counts)
+    for bucket in np.flatnonzero(counts * size > CELL_BYTES).tolist():
+        part = slice(int(ends[bucket] - counts[bucket]), int(ends[bucket]))
+        order[part] = order[part][np.argsort(orders[order[part]], kind="stable")]
 
 
 def write_packs(
@@ -247,7 +290,7 @@ def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> CellsRe
     kinds = data[starts]
     some = {
         kind: _unpacked(rows.take(pa.array(np.flatnonzero(kinds == kind))))
-        for kind in (CellKind.VALUES, CellKind.RUNS, CellKind.ROW)
+        for kind in (CellKind.VALUES, CellKind.RUNS, CellKind.AGGREGATE)
         if np.any(kinds == kind)
     }
     large = [
@@ -287,18 +330,20 @@ def _unpacked_alike(packs: pa.Array, counts: _Numbers, same: int) -> CellsOfKeys
     kind = _OF_KEY if same else _OF_BOTH
     of_lengths = starts + _HEAD.itemsize
     of_keys = of_lengths + counts * kind.itemsize
-    lengths = between(data, of_lengths, of_keys).view(kind)
+    lengths = _between(data, of_lengths, of_keys).view(kind)
     bounds = np.concatenate([[0], np.cumsum(counts)])
     of_each = _offsets(lengths["key"])
     of_cells = of_keys + (of_each[bounds[1:]] - of_each[bounds[:-1]])
     begins = np.arange(bounds[-1]) * same if same else _offsets(lengths["cell"])[:-1]
     return CellsOfKeys(
-        _cut(between(data, of_keys, of_cells), of_each[:-1]),
-        _cut(between(data, of_cells, ends), begins),
+        _cut(_between(data, of_keys, of_cells), of_each[:-1]),
+        _cut(_between(data, of_cells, ends), begins),
     )
 
 
-def between(data: npt.NDArray[np.uint8], starts: _Numbers, ends: _Numbers) -> npt.NDArray[np.uint8]:
+def _between(
+    data: npt.NDArray[np.uint8], starts: _Numbers, ends: _Numbers
+) -> npt.NDArray[np.uint8]:
     """Concatenate non-overlapping parts of bytes."""
     bounds = np.stack([starts, ends], axis=1).astype(np.int32).ravel()
     pieces = binary(np.append(bounds, bounds[-1]), data)
