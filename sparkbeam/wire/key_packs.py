@@ -8,15 +8,13 @@ In the row of a pack, ``key`` is the bucket in two bytes, by which Spark partiti
 the cells in one byte, their number, the length of all cells or 0, the lengths of each key and (if
 those differ) of its cell, the concatenated keys, and the cells.
 
-In groups the order is a function of the key, and a large cell is alone, with its key. So a large
-key can be streamed: its rows are adjacent, and preceded only by rows with little data of it. A
-writer of much data divides buckets into packs at fixed orders, so that a reader need not hold a
-large bucket at once. The order of accumulators is their time.
+In groups the order is a function of the key. A writer of much data divides buckets into packs at
+fixed orders, so that a reader need not hold a large bucket at once. The order of accumulators is
+their time.
 """
 
-import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -28,7 +26,7 @@ import pyarrow.compute as pc
 from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of, taken
 from sparkbeam.wire.buckets import gathered
 from sparkbeam.wire.keywords import hashes_of, mixed
-from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Orders, RowWriter
+from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Orders
 
 _BUCKETS = 4096
 _KEY_BUCKETS, _SPAN_BUCKETS = 256, 16
@@ -47,7 +45,6 @@ _COUNT = np.dtype("<u4")
 _HEAD = np.dtype([("kind", "u1"), ("count", _COUNT), ("cell", _COUNT)])
 _OF_KEY = np.dtype([("key", _COUNT)])
 _OF_BOTH = np.dtype([("key", _COUNT), ("cell", _COUNT)])
-_ONE = struct.Struct("<BI")
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -61,10 +58,7 @@ class CellKind(IntEnum):
     RUNS = 2
     """A run of values per cell."""
 
-    LARGE_RUN = 3
-    """A large run of values of one key."""
-
-    AGGREGATE = 4
+    AGGREGATE = 3
     """One accumulator per cell, ordered by time."""
 
 
@@ -108,13 +102,12 @@ class CellsRead:
     """Rows read at once.
 
     Attributes:
-        large: keys with large runs, in order.
+        some: the cells of each kind.
         until: bucket and order of the next row, if more may follow for keys in that bucket from
             this order on; None if all keys are complete.
     """
 
     some: dict[CellKind, CellsOfKeys]
-    large: list[tuple[bytes, bytes]] = field(default_factory=list)
     until: tuple[int, int] | None = None
 
 
@@ -129,15 +122,7 @@ def bucket_and_order(keys: pa.Array) -> tuple[npt.NDArray[np.int64], Orders]:
     return (hashes % np.uint64(_BUCKETS)).astype(np.int64), order
 
 
-def write_large(rows: RowWriter, tag: int, key: bytes, cells: Iterator[bytes]) -> None:
-    """Write a key with large runs."""
-    bucket, order = bucket_and_order(pa.array([key], pa.binary()))
-    for cell in cells:
-        value = _ONE.pack(CellKind.LARGE_RUN, len(key)) + key + cell
-        rows.append(tag, _written(bucket)[0].as_py(), int(order[0]), value)
-
-
-def write(rows: RowWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
+def write(rows: ManyRowsWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
     """Write keys and their cells.
 
     The cells of a key stay in order.
@@ -290,19 +275,10 @@ def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> CellsRe
     kinds = data[starts]
     some = {
         kind: _unpacked(rows.take(pa.array(np.flatnonzero(kinds == kind))))
-        for kind in (CellKind.VALUES, CellKind.RUNS, CellKind.AGGREGATE)
+        for kind in CellKind
         if np.any(kinds == kind)
     }
-    large = [
-        _one(rows[place].as_py()) for place in np.flatnonzero(kinds == CellKind.LARGE_RUN).tolist()
-    ]
-    return CellsRead(some, large, until)
-
-
-def _one(row: bytes) -> tuple[bytes, bytes]:
-    _, length = _ONE.unpack_from(row)
-    end = _ONE.size + length
-    return row[_ONE.size : end], row[end:]
+    return CellsRead(some, until)
 
 
 def _unpacked(packs: pa.Array) -> CellsOfKeys:

@@ -23,11 +23,10 @@ from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.column_accumulators import Combine, Totals
-from sparkbeam.worker.group_timestamps import combine_stamps
+from sparkbeam.worker.group_timestamps import combine_stamps, pane_of
 from sparkbeam.worker.grouping.sliced import windows_of_slices
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader
-from sparkbeam.worker.row_formats.aggregate_rows import pane_of
 from sparkbeam.worker.slices import slices_of
 
 

@@ -21,7 +21,7 @@ from apache_beam.transforms.window import (
     TimestampCombiner,
 )
 from apache_beam.utils.timestamp import Timestamp
-from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
+from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.aggregator import in_session
 from sparkbeam.columns.vectors import Micros
@@ -31,7 +31,7 @@ from sparkbeam.wire.key_packs import CellsOfKeys, write_by_time
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.rows import CELL_BYTES, Row
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.group_timestamps import ON_TIME, ONLY_FIRING, combine_stamps
+from sparkbeam.worker.group_timestamps import ON_TIME, combine_stamps
 from sparkbeam.worker.keyed_aggregates import KeyedAggregates
 from sparkbeam.worker.row_formats.aggregate_cells import TIMES, number_cells
 from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
@@ -96,13 +96,6 @@ class TotalsSink(GroupSink):
 
 def _cells_of(keys: list[bytes], cells: list[bytes]) -> CellsOfKeys:
     return CellsOfKeys(pa.array(keys, pa.binary()), pa.array(cells, pa.binary()))
-
-
-def pane_of(windowing: Windowing) -> PaneInfo:
-    """Return the pane of a group."""
-    is_at_end = combine_stamps(windowing) is None
-    is_global = isinstance(windowing.windowfn, GlobalWindows)
-    return ONLY_FIRING if is_global and is_at_end else ON_TIME
 
 
 class SessionSink(Sink):

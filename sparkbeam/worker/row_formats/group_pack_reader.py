@@ -4,6 +4,7 @@ A group whose values all came as columns and are few is part of a column of grou
 and a list. Values of several classes form a union there. All other groups are objects, one by one.
 """
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
@@ -25,8 +26,8 @@ from sparkbeam.wire.binary import binary, bytes_of, offsets_of
 from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
+from sparkbeam.worker.group_timestamps import pane_of
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.row_formats.aggregate_rows import pane_of
 from sparkbeam.worker.row_formats.group_packs import SPAN, spans_of
 from sparkbeam.worker.row_formats.group_rows import by_window
 from sparkbeam.worker.row_formats.group_values import LIST_BYTES, RunCoder, ValuesBuilder
@@ -95,45 +96,37 @@ class _Groups:
         self._cells = RowCells(pair.value_coder())
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._pane = pane_of(windowing)
-        self._open: dict[CellKind, CellsOfKeys] = {}
-        self._large: dict[bytes, ValuesBuilder] = {}
+        self._open: CellsOfKeys | None = None
+        self._built: dict[bytes, ValuesBuilder] = {}
 
     def blocks(self, read: Iterator[CellsRead]) -> Iterator[Block]:
         """Yield the groups of rows."""
         for some in read:
-            complete, large = self._complete(some)
-            yield from self._of_columns(complete, large)
-            yield from by_window(self._elements(large), self._template)
+            if (runs := some.some.get(CellKind.RUNS)) is not None:
+                for key, run in zip(runs.keys.to_pylist(), runs.cells.to_pylist(), strict=True):
+                    self._builder(self._built, key).append(run)
+            values, built = self._complete(some.some.get(CellKind.VALUES), some.until)
+            if values is not None and len(values):
+                yield from self._of_columns(values, built)
+            yield from by_window(self._elements(built), self._template)
 
     def _complete(
-        self, read: CellsRead
-    ) -> tuple[dict[CellKind, CellsOfKeys], dict[bytes, ValuesBuilder]]:
-        """Return the values that no later row can add to: few values, and those of large groups."""
-        for key, run in read.large:
-            self._builder(self._large, key).append(run)
-        found = {
-            kind: CellsOfKeys.joined(
-                [some[kind] for some in (self._open, read.some) if kind in some]
-            )
-            for kind in CellKind
-            if kind in self._open or kind in read.some
-        }
-        large = self._large
-        if read.until is None:
-            self._open, self._large = {}, {}
-            return found, large
-        closed = {}
-        for kind, some in found.items():
-            is_open = _is_open(some.keys, *read.until)
-            self._open[kind] = some.take(np.flatnonzero(is_open))
-            closed[kind] = some.take(np.flatnonzero(~is_open))
-        if not large:
-            return closed, {}
-        keys = list(large)
-        are_open = _is_open(pa.array(keys, pa.binary()), *read.until).tolist()
-        self._large = {key: large[key] for key, still in zip(keys, are_open, strict=True) if still}
-        done = {key: large[key] for key, still in zip(keys, are_open, strict=True) if not still}
-        return closed, done
+        self, values: CellsOfKeys | None, until: tuple[int, int] | None
+    ) -> tuple[CellsOfKeys | None, dict[bytes, ValuesBuilder]]:
+        """Return the values that no later row can add to: in columns, and others by key."""
+        parts = [some for some in (self._open, values) if some is not None]
+        values, built = CellsOfKeys.joined(parts) if parts else None, self._built
+        self._open, self._built = None, {}
+        if until is None:
+            return values, built
+        if values is not None:
+            is_open = _is_open(values.keys, *until)
+            self._open = values.take(np.flatnonzero(is_open))
+            values = values.take(np.flatnonzero(~is_open))
+        keys = list(built)
+        for key in itertools.compress(keys, _is_open(pa.array(keys, pa.binary()), *until)):
+            self._built[key] = built.pop(key)
+        return values, built
 
     def _builder(self, builders: dict[bytes, ValuesBuilder], key: bytes) -> ValuesBuilder:
         if key not in builders:
@@ -141,15 +134,9 @@ class _Groups:
         return builders[key]
 
     def _of_columns(
-        self, complete: dict[CellKind, CellsOfKeys], large: dict[bytes, ValuesBuilder]
+        self, values: CellsOfKeys, large: dict[bytes, ValuesBuilder]
     ) -> Iterator[Block]:
         """Yield the groups that are columns; all others go to builders of values."""
-        values, runs = complete.get(CellKind.VALUES), complete.get(CellKind.RUNS)
-        if runs is not None:
-            for key, run in zip(runs.keys.to_pylist(), runs.cells.to_pylist(), strict=True):
-                self._builder(large, key).append(run)
-        if values is None or not len(values):
-            return
         groups = _Sorted.of(values)
         are_large = groups.sizes() > LIST_BYTES
         if large:
