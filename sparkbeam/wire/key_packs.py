@@ -23,7 +23,15 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of, taken
+from sparkbeam.wire.binary import (
+    between,
+    binary,
+    buffer_of,
+    bytes_of,
+    fixed_cells,
+    offsets_of,
+    taken,
+)
 from sparkbeam.wire.buckets import gathered
 from sparkbeam.wire.keywords import hashes_of, mixed
 from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Orders
@@ -160,30 +168,15 @@ def write_by_time(
     of_spans = mixed(hashes if spans is None else hashes ^ spans.astype(np.uint64))
     of_keys = hashes % np.uint64(_KEY_BUCKETS) * np.uint64(_SPAN_BUCKETS)
     buckets = (of_keys + of_spans % np.uint64(_SPAN_BUCKETS)).astype(np.uint16)
-    order = np.argsort(buckets, kind="stable")
-    if some.nbytes > CELL_BYTES:
-        _sort_large(order, buckets, orders, some.nbytes // len(some))
+    if np.bincount(buckets).max() * some.nbytes > len(some) * CELL_BYTES:
+        # A large bucket is in several packs, in order of time.
+        by_time = np.argsort(orders, kind="stable")
+        order = by_time[np.argsort(buckets[by_time], kind="stable")]
+    else:
+        order = np.argsort(buckets, kind="stable")
     buckets = buckets[order]
     kind = CellKind.AGGREGATE
     write_packs(rows, tag, kind, some.take(order), buckets, orders[order], buckets)
-
-
-def _sort_large(
-    order: _Numbers, buckets: npt.NDArray[np.uint16], orders: Orders, size: int
-) -> None:
-    """Sort the cells of large buckets, which are in several packs, by their order.
-
-    Args:
-        order: the positions of cells by bucket, which is changed.
-        buckets: of each cell.
-        orders: of each cell.
-        size: the bytes of a cell.
-    """
-    counts = np.bincount(buckets)
-    ends = np.cumsum(counts)
-    for bucket in np.flatnonzero(counts * size > CELL_BYTES).tolist():
-        part = slice(int(ends[bucket] - counts[bucket]), int(ends[bucket]))
-        order[part] = order[part][np.argsort(orders[order[part]], kind="stable")]
 
 
 def write_packs(
@@ -306,21 +299,12 @@ def _unpacked_alike(packs: pa.Array, counts: _Numbers, same: int) -> CellsOfKeys
     kind = _OF_KEY if same else _OF_BOTH
     of_lengths = starts + _HEAD.itemsize
     of_keys = of_lengths + counts * kind.itemsize
-    lengths = _between(data, of_lengths, of_keys).view(kind)
+    lengths = bytes_of(between(data, of_lengths, of_keys)).view(kind)
     bounds = np.concatenate([[0], np.cumsum(counts)])
     of_each = _offsets(lengths["key"])
     of_cells = of_keys + (of_each[bounds[1:]] - of_each[bounds[:-1]])
     begins = np.arange(bounds[-1]) * same if same else _offsets(lengths["cell"])[:-1]
     return CellsOfKeys(
-        _cut(_between(data, of_keys, of_cells), of_each[:-1]),
-        _cut(_between(data, of_cells, ends), begins),
+        _cut(bytes_of(between(data, of_keys, of_cells)), of_each[:-1]),
+        _cut(bytes_of(between(data, of_cells, ends)), begins),
     )
-
-
-def _between(
-    data: npt.NDArray[np.uint8], starts: _Numbers, ends: _Numbers
-) -> npt.NDArray[np.uint8]:
-    """Concatenate non-overlapping parts of bytes."""
-    bounds = np.stack([starts, ends], axis=1).astype(np.int32).ravel()
-    pieces = binary(np.append(bounds, bounds[-1]), data)
-    return bytes_of(pieces.take(pa.array(np.arange(0, len(bounds), 2))))

@@ -5,7 +5,6 @@ from all accumulators that belong to it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -29,17 +28,8 @@ from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader
 from sparkbeam.worker.slices import slices_of
 
-
-@dataclass(frozen=True)
-class _OpenWindow:
-    """Groups to which later rows may belong.
-
-    Attributes:
-        keys: the encoded keys that there are.
-    """
-
-    keys: pa.Array
-    columns: Aggregates
+_Keyed = tuple[pa.Array, Aggregates]
+"""Distinct encoded keys, and groups with their numbers."""
 
 
 class _Combined:
@@ -64,7 +54,7 @@ class _Combined:
 
     def blocks(self, read: Iterator[CellsRead]) -> Iterator[Block]:
         """Yield the groups of rows."""
-        before: _OpenWindow | None = None
+        before: _Keyed | None = None
         for some in read:
             keys, found = self._merged(before, some.some[CellKind.AGGREGATE])
             before = None
@@ -76,14 +66,15 @@ class _Combined:
             if len(found):
                 yield self._block(found, keys)
 
-    def _merged(self, before: _OpenWindow | None, some: CellsOfKeys) -> tuple[pa.Array, Aggregates]:
-        """Return keys, the groups of cells, and those open before them."""
-        keys = some.keys if before is None else pa.concat_arrays([before.keys, some.keys])
+    def _merged(self, before: _Keyed | None, some: CellsOfKeys) -> _Keyed:
+        """Return the groups of cells, and those open before them."""
+        keys = some.keys if before is None else pa.concat_arrays([before[0], some.keys])
         encoded = keys.dictionary_encode()
         numbers, parts = encoded.indices.to_numpy().astype(np.int64), []
         if before is not None:
-            parts.append(before.columns.with_keys(numbers[before.columns.keys]))
-            numbers = numbers[len(before.keys) :]
+            known, still_open = before
+            parts.append(still_open.with_keys(numbers[still_open.keys]))
+            numbers = numbers[len(known) :]
         try:
             parts += map(self._groups, self._cells.read(some.cells, numbers))
             return encoded.dictionary, self._make.merge(*parts)
@@ -113,9 +104,10 @@ class _Combined:
         return Block(self._template, values, stamps, windows)
 
 
-def _still_open(keys: pa.Array, columns: Aggregates) -> _OpenWindow:
-    numbers, places = np.unique(columns.keys, return_inverse=True)
-    return _OpenWindow(keys.take(pa.array(numbers)), columns.with_keys(places))
+def _still_open(keys: pa.Array, found: Aggregates) -> _Keyed:
+    """Return groups to which later rows may belong, with the keys that they have."""
+    numbers, places = np.unique(found.keys, return_inverse=True)
+    return keys.take(pa.array(numbers)), found.with_keys(places)
 
 
 def combined_groups(

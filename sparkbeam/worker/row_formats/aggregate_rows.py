@@ -6,7 +6,7 @@ times, and accumulators (:mod:`sparkbeam.worker.row_formats.aggregate_cells`). T
 sessions whose values have no vectorized form do not, as they may be large.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -116,28 +116,21 @@ class SessionSink(Sink):
         self._bytes = 0
 
     def add(self, windowed_value: WindowedValue) -> None:
-        key, value = windowed_value.value
-        gathered = self._elements.setdefault(self._encode_key(key), [])
-        encoded = self._encode_value(value)
-        stamp = coded_micros(windowed_value.timestamp_micros)
-        for window in windowed_value.windows:
-            gathered.append((*coded_span(window), stamp, encoded))
-            self._bytes += 4 * OBJECT_BYTES + len(encoded)
-        if self._bytes > TABLE_BYTES:
-            self.flush()
+        self._gather(windowed_value, [windowed_value.value])
 
     def write(self, batch: Batch) -> None:
         if isinstance(batch, KeyedAggregates):
             self._write_aggregates(batch)
         elif isinstance(batch, Block) and batch.stamps is None:
-            self._write_block(batch)
+            self._gather(batch.windowing, batch.values)
         else:
             super().write(batch)
 
-    def _write_block(self, block: Block) -> None:
-        stamp = coded_micros(block.windowing.timestamp_micros)
-        spans = [(*coded_span(window), stamp) for window in block.windowing.windows]
-        for key, value in block.values:
+    def _gather(self, template: WindowedValue, pairs: Sequence[tuple[Any, Any]]) -> None:
+        """Gather pairs that share their windowing."""
+        stamp = coded_micros(template.timestamp_micros)
+        spans = [(*coded_span(window), stamp) for window in template.windows]
+        for key, value in pairs:
             gathered = self._elements.setdefault(self._encode_key(key), [])
             encoded = self._encode_value(value)
             for span in spans:

@@ -22,7 +22,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.columns.python_types import Lists, RecordShape, Shape, Union
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.group_columns import joined_shape
-from sparkbeam.wire.binary import binary, bytes_of, offsets_of
+from sparkbeam.wire.binary import between, buffer_of, offsets_of
 from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
@@ -210,10 +210,7 @@ def _is_open(keys: pa.Array, bucket: int, order: int) -> Any:
 def _without_spans(keys: pa.Array) -> pa.Array:
     """Return keys without the windows behind them."""
     offsets = offsets_of(keys).astype(np.int64)
-    bounds = np.empty(2 * len(keys), np.int32)
-    bounds[::2], bounds[1::2] = offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - SPAN.size
-    pieces = binary(np.append(bounds, bounds[-1]), bytes_of(keys))
-    return pieces.take(pa.array(np.arange(0, len(bounds), 2)))
+    return between(buffer_of(keys), offsets[:-1], offsets[1:] - SPAN.size)
 
 
 def _joined(parts: list[tuple[Column, Positions | None]]) -> tuple[pa.Array, Shape] | None:
