@@ -6,8 +6,6 @@ and a list. Values of several classes form a union there. All other groups are o
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,7 +20,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.columns.python_types import Lists, RecordShape, Shape, Union
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.group_columns import joined_shape
-from sparkbeam.wire.binary import between, buffer_of, offsets_of
+from sparkbeam.wire.binary import between, buffer_of, offsets_of, taken
 from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
@@ -42,50 +40,6 @@ def packed_groups(
 ) -> Iterator[Block]:
     """Yield groups at the end of their windows."""
     return _Groups(coder, windowing).blocks(read)
-
-
-@dataclass(frozen=True)
-class _Sorted:
-    """Cells by their keys.
-
-    Attributes:
-        keys: each once.
-        bounds: the start of the cells of each key, and the last end.
-    """
-
-    keys: pa.Array
-    cells: pa.Array
-    bounds: Positions
-
-    @classmethod
-    def of(cls, some: CellsOfKeys) -> "_Sorted":
-        """Return the cells of keys that may be there several times."""
-        found = some.keys.dictionary_encode()
-        places = found.indices.to_numpy()
-        counts = np.bincount(places, minlength=len(found.dictionary))
-        bounds = np.concatenate([[0], np.cumsum(counts)])
-        order = np.argsort(places, kind="stable")
-        return cls(found.dictionary, some.cells.take(pa.array(order)), bounds)
-
-    def sizes(self) -> Positions:
-        """Return the bytes of the cells of each key."""
-        ends = offsets_of(self.cells).astype(np.int64)[self.bounds]
-        return np.diff(ends)
-
-    def take(self, places: Positions) -> "_Sorted":
-        """Return the cells of some keys."""
-        counts = np.diff(self.bounds)[places]
-        bounds = np.concatenate([[0], np.cumsum(counts)])
-        rows = np.arange(bounds[-1]) + np.repeat(self.bounds[places] - bounds[:-1], counts)
-        return _Sorted(self.keys.take(pa.array(places)), self.cells.take(pa.array(rows)), bounds)
-
-    def part(self, start: int, stop: int) -> "_Sorted":
-        """Return the cells of some neighbouring keys."""
-        first, last = self.bounds[start], self.bounds[stop]
-        cells = self.cells.slice(first, last - first)
-        return _Sorted(
-            self.keys.slice(start, stop - start), cells, self.bounds[start : stop + 1] - first
-        )
 
 
 class _Groups:
@@ -137,41 +91,49 @@ class _Groups:
         self, values: CellsOfKeys, large: dict[bytes, ValuesBuilder]
     ) -> Iterator[Block]:
         """Yield the groups that are columns; all others go to builders of values."""
-        groups = _Sorted.of(values)
-        are_large = groups.sizes() > LIST_BYTES
+        found = values.keys.dictionary_encode()
+        keys, places = found.dictionary, found.indices.to_numpy()
+        cells = taken(values.cells, np.argsort(places, kind="stable"))
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=len(keys)))])
+        groups = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), cells)
+        are_large = np.diff(offsets_of(cells).astype(np.int64)[bounds]) > LIST_BYTES
         if large:
             there = pa.array(list(large), pa.binary())
-            are_large |= pc.is_in(groups.keys, there).to_numpy(zero_copy_only=False)
+            are_large |= pc.is_in(keys, there).to_numpy(zero_copy_only=False)
         if are_large.any():
-            self._build(groups.take(np.flatnonzero(are_large)), large)
-            groups = groups.take(np.flatnonzero(~are_large))
-        step = column_rows(len(groups.keys), groups.cells.nbytes)
-        for start in range(0, len(groups.keys), step):
-            part = groups.part(start, min(start + step, len(groups.keys)))
-            column = self._column(part)
+            mask = pa.array(are_large)
+            self._build(keys.filter(mask), groups.filter(mask), large)
+            mask = pc.invert(mask)
+            keys, groups = keys.filter(mask), groups.filter(mask)
+        step = column_rows(len(keys), groups.nbytes)
+        for start in range(0, len(keys), step):
+            some, part = keys.slice(start, step), groups.slice(start, step)
+            column = self._column(some, part)
             if column is None:
-                self._build(part, large)
+                self._build(some, part, large)
             else:
-                yield self._block(column, part.keys)
+                yield self._block(column, some)
 
-    def _build(self, groups: _Sorted, large: dict[bytes, ValuesBuilder]) -> None:
+    def _build(
+        self, keys: pa.Array, groups: pa.ListArray, large: dict[bytes, ValuesBuilder]
+    ) -> None:
         """Pass groups of cells to builders."""
-        values = self._cells.values(groups.cells)
-        for key, (start, end) in zip(
-            groups.keys.to_pylist(), pairwise(groups.bounds.tolist()), strict=True
-        ):
-            self._builder(large, key).append(self._runs.encode(values[start:end]))
+        values = iter(self._cells.values(groups.flatten()))
+        for key, count in zip(keys.to_pylist(), groups.value_lengths().to_pylist(), strict=True):
+            run = self._runs.encode(list(itertools.islice(values, count)))
+            self._builder(large, key).append(run)
 
-    def _column(self, groups: _Sorted) -> Column | None:
+    def _column(self, keys: pa.Array, groups: pa.ListArray) -> Column | None:
         """Return groups as a column; None if keys or values form none."""
-        encoded = groups.keys if self._is_global else _without_spans(groups.keys)
-        keys = column_of_keys(list(map(self._decode_key, encoded.to_pylist())))
-        items = None if keys is None else _joined(list(self._cells.decode(groups.cells)))
-        if keys is None or items is None:
+        encoded = keys if self._is_global else _without_spans(keys)
+        names = column_of_keys(list(map(self._decode_key, encoded.to_pylist())))
+        items = None if names is None else _joined(list(self._cells.decode(groups.flatten())))
+        if names is None or items is None:
             return None
-        lists = pa.ListArray.from_arrays(pa.array(groups.bounds, pa.int32()), items[0])
-        array = pa.StructArray.from_arrays([keys.array, lists], _NAMES)
-        return column_of(array, RecordShape(tuple, _NAMES, (keys.shape, Lists(items[1]))))
+        bounds = groups.offsets.to_numpy()
+        lists = pa.ListArray.from_arrays(pa.array(bounds - bounds[0]), items[0])
+        array = pa.StructArray.from_arrays([names.array, lists], _NAMES)
+        return column_of(array, RecordShape(tuple, _NAMES, (names.shape, Lists(items[1]))))
 
     def _block(self, column: Column, keys: pa.Array) -> Block:
         if self._is_global:
