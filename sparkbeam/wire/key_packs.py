@@ -32,9 +32,8 @@ from sparkbeam.wire.binary import (
     offsets_of,
     taken,
 )
-from sparkbeam.wire.buckets import gathered
 from sparkbeam.wire.keywords import hashes_of, mixed
-from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Orders
+from sparkbeam.wire.rows import CELL_BYTES, Orders, RowWriter
 
 _BUCKETS = 4096
 _KEY_BUCKETS, _SPAN_BUCKETS = 256, 16
@@ -130,7 +129,7 @@ def bucket_and_order(keys: pa.Array) -> tuple[npt.NDArray[np.int64], Orders]:
     return (hashes % np.uint64(_BUCKETS)).astype(np.int64), order
 
 
-def write(rows: ManyRowsWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
+def write(rows: RowWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
     """Write keys and their cells.
 
     The cells of a key stay in order.
@@ -153,7 +152,7 @@ def write(rows: ManyRowsWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> 
 
 
 def write_by_time(
-    rows: ManyRowsWriter, tag: int, some: CellsOfKeys, orders: Orders, spans: Orders | None = None
+    rows: RowWriter, tag: int, some: CellsOfKeys, orders: Orders, spans: Orders | None = None
 ) -> None:
     """Write accumulators.
 
@@ -180,7 +179,7 @@ def write_by_time(
 
 
 def write_packs(
-    rows: ManyRowsWriter,
+    rows: RowWriter,
     tag: int,
     kind: CellKind,
     some: CellsOfKeys,
@@ -252,8 +251,37 @@ def read(batches: Iterator[pa.RecordBatch]) -> Iterator[CellsRead]:
 
     A whole bucket is read at once, unless it is large: then as far as no earlier key can follow.
     """
-    for parts, following in gathered(batches, _WHOLE_BYTES, _MOST_BYTES):
-        yield _read(parts, None if following is None else _first(following))
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        for part in _parts(batch):
+            is_whole = bool(waiting) and waiting[-1].column(1)[-1] != part.column(1)[0]
+            if waiting and size >= (_WHOLE_BYTES if is_whole else max(_WHOLE_BYTES, _MOST_BYTES)):
+                yield _read(waiting, None if is_whole else _first(part))
+                waiting, size = [], 0
+            waiting.append(part)
+            size += part.nbytes
+    if waiting:
+        yield _read(waiting, None)
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Split a batch into several small buckets or a part of one bucket."""
+    count = batch.num_rows
+    if not count:
+        return
+    buckets = bytes_of(batch.column(1)).view(">u2")
+    bounds = np.flatnonzero(np.concatenate([[True], buckets[1:] != buckets[:-1], [True]]))
+    ends = np.cumsum(np.diff(offsets_of(batch.column(3))), dtype=np.int64)
+    start = 0
+    while start < count:
+        before = int(ends[start - 1]) if start else 0
+        # Rows up to the limit of bytes.
+        stop = int(np.searchsorted(ends, before + _WHOLE_BYTES, "right"))
+        last_bound = int(bounds[np.searchsorted(bounds, stop, "right") - 1])
+        stop = last_bound if last_bound > start else max(stop, start + 1)
+        yield batch.slice(start, stop - start)
+        start = stop
 
 
 def _first(part: pa.RecordBatch) -> tuple[int, int]:
