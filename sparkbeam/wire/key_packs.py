@@ -151,6 +151,14 @@ def write(rows: RowWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
     write_packs(rows, tag, kind, some.take(arranged), buckets, orders, parts)
 
 
+def write_large(rows: RowWriter, tag: int, key: bytes, run: bytes) -> None:
+    """Write a key with a large run of values, which is not copied more than once."""
+    bucket, order = bucket_and_order(pa.array([key], pa.binary()))
+    head = np.array((CellKind.RUNS, 1, len(run)), _HEAD).tobytes()
+    value = b"".join((head, np.array(len(key), _COUNT).tobytes(), key, run))
+    rows.append(tag, _written(bucket)[0].as_py(), int(order[0]), value)
+
+
 def write_by_time(
     rows: RowWriter, tag: int, some: CellsOfKeys, orders: Orders, spans: Orders | None = None
 ) -> None:

@@ -24,7 +24,6 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.aggregator import in_session
-from sparkbeam.columns.vectors import Micros
 from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.wire.binary import taken
 from sparkbeam.wire.key_packs import CellsOfKeys, write_by_time
@@ -41,7 +40,7 @@ from sparkbeam.worker.row_formats.key_table import OBJECT_BYTES, TABLE_BYTES
 from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 from sparkbeam.worker.slices import slices_of
 
-_KEY, _KEY_AND_START = itemgetter(0), itemgetter(0, 1)
+_KEY = itemgetter(0)
 
 
 def writer(output: WriterParameters) -> Sink:
@@ -144,19 +143,20 @@ class SessionSink(Sink):
         keys = taken(self._keys.of_keys(found.keys), rows.keys)
         if rows.are_numbers:
             cells = number_cells(rows.starts, rows.ends, rows.stamps, rows.totals)
-            self._write_cells(CellsOfKeys(keys, cells), rows.starts)
+            write_by_time(self._rows, self._tag, CellsOfKeys(keys, cells), rows.starts)
             return
         columns = rows.starts, rows.ends, rows.stamps, rows.totals
         encode, join, pack = self._encode_value, RunCoder.join, TIMES.pack
         each = zip(*(column.tolist() for column in columns), strict=True)
         runs = [pack(*times) + join([encode(one)]) for *times, one in each]
-        self._write_cells(CellsOfKeys(keys, pa.array(runs, pa.binary())), rows.starts)
+        self._write_runs(keys.to_pylist(), rows.starts.tolist(), runs)
 
-    def _write_cells(self, some: CellsOfKeys, starts: Micros) -> None:
+    def _write_runs(self, keys: list[bytes], starts: list[int], runs: list[bytes]) -> None:
         if self._is_packed:
-            write_by_time(self._rows, self._tag, some, starts)
+            times = np.array(starts, np.int64)
+            write_by_time(self._rows, self._tag, _cells_of(keys, runs), times)
         else:
-            self._rows.extend_columns(self._tag, some.keys, starts, some.cells)
+            self._rows.extend(self._tag, keys, starts, runs)
 
     def flush(self) -> None:
         keys: list[bytes] = []
@@ -167,7 +167,7 @@ class SessionSink(Sink):
                 keys.append(key)
                 starts.append(start)
                 cells.append(cell)
-        self._write_cells(_cells_of(keys, cells), np.array(starts, np.int64))
+        self._write_runs(keys, starts, cells)
         self._clear()
 
     def _merged(self, gathered: list[tuple[int, int, int, bytes]]) -> Iterator[tuple[int, bytes]]:

@@ -18,7 +18,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Micros
 from sparkbeam.wire.binary import fixed_cells, offsets_of
-from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, write
+from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, write, write_large
 from sparkbeam.wire.rounding import coded_span, floored_column
 from sparkbeam.wire.rows import CELL_BYTES
 from sparkbeam.worker.blocks import Block, column_rows
@@ -174,6 +174,12 @@ class PackedGroupSink(Sink):
         self._write_runs(keys, runs)
 
     def _write_runs(self, keys: list[bytes], runs: list[bytes]) -> None:
+        small = [at for at, run in enumerate(runs) if len(run) <= CELL_BYTES]
+        if len(small) < len(runs):
+            for key, run in zip(keys, runs, strict=True):
+                if len(run) > CELL_BYTES:
+                    write_large(self._rows, self._tag, key, run)
+            keys, runs = [keys[at] for at in small], [runs[at] for at in small]
         if keys:
             some = CellsOfKeys(pa.array(keys, pa.binary()), pa.array(runs, pa.binary()))
             write(self._rows, self._tag, CellKind.RUNS, some)
