@@ -5,7 +5,6 @@ that takes a fraction of the time of sorting the rows.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -21,31 +20,12 @@ _Numbers = npt.NDArray[np.int64]
 _Places = npt.NDArray[np.intp]
 
 
-class Groups(Protocol):
-    """Groups by their numbers.
-
-    Attributes:
-        first, second: the numbers of each group.
-    """
-
-    @property
-    def first(self) -> _Numbers: ...
-
-    @property
-    def second(self) -> _Numbers: ...
-
-    def added(self, form: VectorizedAccumulator, numbers: Numbers) -> Numbers | None:
-        """Return the aggregate of the numbers of values; None if it is not exact."""
-
-    def combined(self, ufunc: np.ufunc, numbers: _Numbers) -> _Numbers:
-        """Return sums, minima or maxima of numbers, by ``add``, ``minimum`` or ``maximum``."""
-
-
 @dataclass(frozen=True)
 class _Scattered:
     """Groups with a position each, and rows by the position of their group.
 
     Attributes:
+        first, second: the numbers of each group.
         counts: the number of rows of each place.
         width: as many places have the same first number.
         least: the second number of the first place.
@@ -66,10 +46,12 @@ class _Scattered:
         return self.present % self.width + self.least
 
     def added(self, form: VectorizedAccumulator, numbers: Numbers) -> Numbers | None:
+        """Return the aggregate of the numbers of values; None if it is not exact."""
         found = form.add_apart(numbers, self.places, self.counts)
         return None if found is None else found[self.present]
 
     def combined(self, ufunc: np.ufunc, numbers: _Numbers) -> _Numbers:
+        """Return sums, minima or maxima of numbers, by ``add``, ``minimum`` or ``maximum``."""
         return combined_apart(ufunc, numbers, self.places, len(self.counts))[self.present]
 
 
@@ -96,6 +78,9 @@ class _Runs:
             return sums_of(ordered, self.firsts)
         found: _Numbers = ufunc.reduceat(ordered, self.firsts)
         return found
+
+
+Groups = _Scattered | _Runs
 
 
 def groups_of(first: _Numbers, count: int, second: _Numbers) -> Groups:

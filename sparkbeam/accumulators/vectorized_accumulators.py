@@ -149,14 +149,10 @@ class _Top(_Extreme):
         return column, Opaque(column.type)
 
 
-class _Truth(VectorizedAccumulator):
+class _Truth(_Extreme):
     """Truth of all values, or of any: 1 for true."""
 
     tells_values = False
-
-    def __init__(self, name: str, ufunc: np.ufunc) -> None:
-        self.name = name
-        self._ufunc = ufunc
 
     def numbers(self, values: list[Any]) -> Numbers | None:
         if not _PLAIN.issuperset(map(type, values)):
@@ -178,13 +174,6 @@ class _Truth(VectorizedAccumulator):
 
     def values(self, numbers: Numbers) -> list[Any]:
         return numbers.astype(np.bool_).tolist()
-
-    def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers:
-        found: Numbers = self._ufunc.reduceat(numbers, firsts)
-        return found
-
-    def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers:
-        return combined_apart(self._ufunc, numbers, places, len(counts))
 
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         return super().accumulators(numbers.astype(np.bool_), combine_fn)

@@ -1,8 +1,8 @@
 """Common parts of all ways to combine the sessions of a key.
 
-A key's sessions are a *buffer*. An element is reduced into it, two buffers merge, and the sessions
-are read at the end. Elements are reduced before a shuffle, and buffers merge behind it, so only one
-accumulator per session travels.
+A key's sessions are a *buffer*. An element is reduced into it, and the sessions are read at the
+end. Elements are reduced before a shuffle, and sessions merge behind it, so only one accumulator
+per session travels.
 """
 
 from collections.abc import Callable, Iterator, Sized
@@ -34,7 +34,7 @@ class Aggregator(Protocol[_Buffer]):
     """Aggregator of the sessions of a key, whose number is the length of their buffer.
 
     A buffer that was handed over belongs to the aggregator, and may be a part of the result.
-    All aggregators give the same sessions, for whatever order of elements and split into buffers.
+    All aggregators give the same sessions, for whatever order of elements.
     """
 
     def zero(self) -> _Buffer:
@@ -49,9 +49,6 @@ class Aggregator(Protocol[_Buffer]):
             start: the start of the window, in microseconds.
             stamp: the element's timestamp in microseconds.
         """
-
-    def merge(self, left: _Buffer, right: _Buffer) -> _Buffer:
-        """Return the sessions of two buffers."""
 
     def finish(self, buffer: _Buffer) -> Iterator[Session]:
         """Yield the sessions, in order of their start."""

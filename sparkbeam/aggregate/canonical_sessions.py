@@ -1,6 +1,5 @@
 """Sessions as Beam merges them: the reference."""
 
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import reduce
 from typing import Any
@@ -68,20 +67,6 @@ class CanonicalSessions:
             accumulator = combine_fn.create_accumulator()
         buffer[window] = stamp, combine_fn.add_input(accumulator, value)
         return buffer
-
-    def merge(self, left: Buffer, right: Buffer) -> Buffer:
-        merges = Merges(list(left | right))
-        self._window_fn.merge(merges)
-        parts: defaultdict[Any, list[tuple[int, Any]]] = defaultdict(list)
-        for window, part in (*left.items(), *right.items()):
-            parts[merges.result(window)].append(part)
-        return {
-            window: (
-                reduce(self._stamps, (stamp for stamp, _ in some)),
-                merged(self._combine_fn, [accumulator for _, accumulator in some]),
-            )
-            for window, some in parts.items()
-        }
 
     def finish(self, buffer: Buffer) -> Iterator[Session]:
         for window in sorted(buffer, key=lambda window: window.start):

@@ -1,6 +1,5 @@
-"""Sorted sessions: a position is found by bisection, and two buffers merge in one pass."""
+"""Sorted sessions: a position is found by bisection."""
 
-import heapq
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, MutableSequence
@@ -12,7 +11,7 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.transforms.combiners import CountCombineFn
 
-from sparkbeam.aggregate.aggregator import Session, Stamps, in_session, merged
+from sparkbeam.aggregate.aggregator import Session, Stamps
 
 _START = itemgetter(0)
 _EARLIEST = -(1 << 63) - 1
@@ -221,29 +220,6 @@ class OrderedSessions:
         accumulators[first] = one + 1 if add is None else add(one, value)
         return buffer
 
-    def merge(self, left: Buffer, right: Buffer) -> Buffer:
-        result = self.zero()
-        parts: list[Any] = []
-        start = end = stamp = 0
-        for session in heapq.merge(self.finish(left), self.finish(right), key=_START):
-            if parts and in_session(session.start, start, end):
-                end, stamp = max(end, session.end), self._stamps(stamp, session.stamp)
-            else:
-                self._append(result, start, end, stamp, parts)
-                start, end, stamp, _ = session
-                parts = []
-            parts.append(session.accumulator)
-        self._append(result, start, end, stamp, parts)
-        return result
-
-    def _append(self, buffer: Buffer, start: int, end: int, stamp: int, parts: list[Any]) -> None:
-        """Add a session behind all others, if it has accumulators."""
-        if parts:
-            accumulator = merged(self._combine_fn, parts)
-            if self._offset(start, end, stamp) != buffer.offset:
-                accumulator = self._with_stamp(buffer, start, end, stamp, accumulator)
-            buffer.append(start, end, accumulator)
-
     def finish(self, buffer: Buffer) -> Iterator[Session]:
         for edges, accumulators in buffer.blocks:
             starts, ends = edges[::2], edges[1::2]
@@ -259,13 +235,10 @@ class OrderedSessions:
         for edge in edges[self._is_latest :: 2]:
             yield edge - buffer.offset
 
-    def _offset(self, start: int, end: int, stamp: int) -> int:
-        return (end if self._is_latest else start) - stamp
-
     def _with_stamp(self, buffer: Buffer, start: int, end: int, stamp: int, value: Any) -> Any:
-        """Return the stored form of a value or accumulator whose timestamp has another offset."""
+        """Return the stored form of a value whose timestamp has another offset."""
         if not buffer.count:
-            buffer.offset = self._offset(start, end, stamp)
+            buffer.offset = (end if self._is_latest else start) - stamp
             return value
         if buffer.offset is not None:
             for edges, accumulators in buffer.blocks:

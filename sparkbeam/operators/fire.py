@@ -29,7 +29,6 @@ class Fire(Merge):
     """Panes of accumulators."""
 
     urn = FIRE
-    over_blocks = False
 
     def run(self, step: Step) -> operations.Operation:
         made = make_phase(FireOperation, step)

@@ -17,6 +17,7 @@ class Merge(Operator):
     """A merge of accumulators."""
 
     urn = MERGE_ACCUMULATORS
+    over_blocks = False
 
     def run(self, step: Step) -> operations.Operation:
         return make_phase(MergeOperation, step)

@@ -8,15 +8,13 @@ In the row of a pack, ``key`` is the bucket in two bytes, by which Spark partiti
 the cells in one byte, their number, the length of all cells or 0, the lengths of each key and (if
 those differ) of its cell, the concatenated keys, and the cells.
 
-In groups the order is a function of the key, and a large cell is alone, with its key. So a large
-key can be streamed: its rows are adjacent, and preceded only by rows with little data of it. A
-writer of much data divides buckets into packs at fixed orders, so that a reader need not hold a
-large bucket at once.
+In groups the order is a function of the key. A writer of much data divides buckets into packs at
+fixed orders, so that a reader need not hold a large bucket at once. The order of accumulators is
+their time.
 """
 
-import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
@@ -25,12 +23,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkbeam.wire.binary import binary, buffer_of, bytes_of, fixed_cells, offsets_of
-from sparkbeam.wire.buckets import gathered
-from sparkbeam.wire.keywords import KeyWords, mixed
-from sparkbeam.wire.rows import CELL_BYTES, ManyRowsWriter, Orders, RowWriter
+from sparkbeam.wire.binary import (
+    between,
+    binary,
+    buffer_of,
+    bytes_of,
+    fixed_cells,
+    offsets_of,
+    taken,
+)
+from sparkbeam.wire.keywords import hashes_of, mixed
+from sparkbeam.wire.rows import CELL_BYTES, Orders, RowWriter
 
 _BUCKETS = 4096
+_KEY_BUCKETS, _SPAN_BUCKETS = 256, 16
+"""Buckets of accumulators: a key has neighbouring ones, for spans of time."""
 _PARTS_BITS = 4
 """Number of parts of a divided bucket, as a power of 2."""
 _ORDER_BITS = 63
@@ -45,7 +52,6 @@ _COUNT = np.dtype("<u4")
 _HEAD = np.dtype([("kind", "u1"), ("count", _COUNT), ("cell", _COUNT)])
 _OF_KEY = np.dtype([("key", _COUNT)])
 _OF_BOTH = np.dtype([("key", _COUNT), ("cell", _COUNT)])
-_ONE = struct.Struct("<BI")
 
 _Numbers = npt.NDArray[np.int64]
 
@@ -59,11 +65,8 @@ class CellKind(IntEnum):
     RUNS = 2
     """A run of values per cell."""
 
-    LARGE_RUN = 3
-    """A large run of values of one key."""
-
-    ROW = 4
-    """One row per cell; see :mod:`sparkbeam.wire.row_packs`."""
+    AGGREGATE = 3
+    """One accumulator per cell, ordered by time."""
 
 
 @dataclass(frozen=True)
@@ -87,8 +90,7 @@ class CellsOfKeys:
 
     def take(self, rows: npt.NDArray[np.int64]) -> "CellsOfKeys":
         """Return the rows at some positions."""
-        places = pa.array(rows)
-        return CellsOfKeys(self.keys.take(places), self.cells.take(places))
+        return CellsOfKeys(taken(self.keys, rows), taken(self.cells, rows))
 
     @staticmethod
     def joined(parts: "list[CellsOfKeys]") -> "CellsOfKeys":
@@ -107,13 +109,12 @@ class CellsRead:
     """Rows read at once.
 
     Attributes:
-        large: keys with large runs, in order.
+        some: the cells of each kind.
         until: bucket and order of the next row, if more may follow for keys in that bucket from
             this order on; None if all keys are complete.
     """
 
     some: dict[CellKind, CellsOfKeys]
-    large: list[tuple[bytes, bytes]] = field(default_factory=list)
     until: tuple[int, int] | None = None
 
 
@@ -123,17 +124,9 @@ def bucket_and_order(keys: pa.Array) -> tuple[npt.NDArray[np.int64], Orders]:
     Args:
         keys: binary.
     """
-    hashes = KeyWords(keys).hashes(np.arange(len(keys)))
+    hashes = hashes_of(keys)
     order = (mixed(hashes) >> np.uint64(64 - _ORDER_BITS)).astype(np.int64)
     return (hashes % np.uint64(_BUCKETS)).astype(np.int64), order
-
-
-def write_large(rows: RowWriter, tag: int, key: bytes, cells: Iterator[bytes]) -> None:
-    """Write a key with large runs."""
-    bucket, order = bucket_and_order(pa.array([key], pa.binary()))
-    for cell in cells:
-        value = _ONE.pack(CellKind.LARGE_RUN, len(key)) + key + cell
-        rows.append(tag, _written(bucket)[0].as_py(), int(order[0]), value)
 
 
 def write(rows: RowWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
@@ -158,8 +151,43 @@ def write(rows: RowWriter, tag: int, kind: CellKind, some: CellsOfKeys) -> None:
     write_packs(rows, tag, kind, some.take(arranged), buckets, orders, parts)
 
 
+def write_large(rows: RowWriter, tag: int, key: bytes, run: bytes) -> None:
+    """Write a key with a large run of values, which is not copied more than once."""
+    bucket, order = bucket_and_order(pa.array([key], pa.binary()))
+    head = np.array((CellKind.RUNS, 1, len(run)), _HEAD).tobytes()
+    value = b"".join((head, np.array(len(key), _COUNT).tobytes(), key, run))
+    rows.append(tag, _written(bucket)[0].as_py(), int(order[0]), value)
+
+
+def write_by_time(
+    rows: RowWriter, tag: int, some: CellsOfKeys, orders: Orders, spans: Orders | None = None
+) -> None:
+    """Write accumulators.
+
+    Args:
+        some: keys, and the accumulators as cells.
+        orders: the time of each.
+        spans: cells to merge have equal key and span; None if they have the same key.
+    """
+    if not len(some):
+        return
+    hashes = hashes_of(some.keys)
+    of_spans = mixed(hashes if spans is None else hashes ^ spans.astype(np.uint64))
+    of_keys = hashes % np.uint64(_KEY_BUCKETS) * np.uint64(_SPAN_BUCKETS)
+    buckets = (of_keys + of_spans % np.uint64(_SPAN_BUCKETS)).astype(np.uint16)
+    if np.bincount(buckets).max() * some.nbytes > len(some) * CELL_BYTES:
+        # A large bucket is in several packs, in order of time.
+        by_time = np.argsort(orders, kind="stable")
+        order = by_time[np.argsort(buckets[by_time], kind="stable")]
+    else:
+        order = np.argsort(buckets, kind="stable")
+    buckets = buckets[order]
+    kind = CellKind.AGGREGATE
+    write_packs(rows, tag, kind, some.take(order), buckets, orders[order], buckets)
+
+
 def write_packs(
-    rows: ManyRowsWriter,
+    rows: RowWriter,
     tag: int,
     kind: CellKind,
     some: CellsOfKeys,
@@ -231,8 +259,37 @@ def read(batches: Iterator[pa.RecordBatch]) -> Iterator[CellsRead]:
 
     A whole bucket is read at once, unless it is large: then as far as no earlier key can follow.
     """
-    for parts, following in gathered(batches, _WHOLE_BYTES, _MOST_BYTES):
-        yield _read(parts, None if following is None else _first(following))
+    waiting: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        for part in _parts(batch):
+            is_whole = bool(waiting) and waiting[-1].column(1)[-1] != part.column(1)[0]
+            if waiting and size >= (_WHOLE_BYTES if is_whole else max(_WHOLE_BYTES, _MOST_BYTES)):
+                yield _read(waiting, None if is_whole else _first(part))
+                waiting, size = [], 0
+            waiting.append(part)
+            size += part.nbytes
+    if waiting:
+        yield _read(waiting, None)
+
+
+def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    """Split a batch into several small buckets or a part of one bucket."""
+    count = batch.num_rows
+    if not count:
+        return
+    buckets = bytes_of(batch.column(1)).view(">u2")
+    bounds = np.flatnonzero(np.concatenate([[True], buckets[1:] != buckets[:-1], [True]]))
+    ends = np.cumsum(np.diff(offsets_of(batch.column(3))), dtype=np.int64)
+    start = 0
+    while start < count:
+        before = int(ends[start - 1]) if start else 0
+        # Rows up to the limit of bytes.
+        stop = int(np.searchsorted(ends, before + _WHOLE_BYTES, "right"))
+        last_bound = int(bounds[np.searchsorted(bounds, stop, "right") - 1])
+        stop = last_bound if last_bound > start else max(stop, start + 1)
+        yield batch.slice(start, stop - start)
+        start = stop
 
 
 def _first(part: pa.RecordBatch) -> tuple[int, int]:
@@ -247,19 +304,10 @@ def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> CellsRe
     kinds = data[starts]
     some = {
         kind: _unpacked(rows.take(pa.array(np.flatnonzero(kinds == kind))))
-        for kind in (CellKind.VALUES, CellKind.RUNS, CellKind.ROW)
+        for kind in CellKind
         if np.any(kinds == kind)
     }
-    large = [
-        _one(rows[place].as_py()) for place in np.flatnonzero(kinds == CellKind.LARGE_RUN).tolist()
-    ]
-    return CellsRead(some, large, until)
-
-
-def _one(row: bytes) -> tuple[bytes, bytes]:
-    _, length = _ONE.unpack_from(row)
-    end = _ONE.size + length
-    return row[_ONE.size : end], row[end:]
+    return CellsRead(some, until)
 
 
 def _unpacked(packs: pa.Array) -> CellsOfKeys:
@@ -287,19 +335,12 @@ def _unpacked_alike(packs: pa.Array, counts: _Numbers, same: int) -> CellsOfKeys
     kind = _OF_KEY if same else _OF_BOTH
     of_lengths = starts + _HEAD.itemsize
     of_keys = of_lengths + counts * kind.itemsize
-    lengths = between(data, of_lengths, of_keys).view(kind)
+    lengths = bytes_of(between(data, of_lengths, of_keys)).view(kind)
     bounds = np.concatenate([[0], np.cumsum(counts)])
     of_each = _offsets(lengths["key"])
     of_cells = of_keys + (of_each[bounds[1:]] - of_each[bounds[:-1]])
     begins = np.arange(bounds[-1]) * same if same else _offsets(lengths["cell"])[:-1]
     return CellsOfKeys(
-        _cut(between(data, of_keys, of_cells), of_each[:-1]),
-        _cut(between(data, of_cells, ends), begins),
+        _cut(bytes_of(between(data, of_keys, of_cells)), of_each[:-1]),
+        _cut(bytes_of(between(data, of_cells, ends)), begins),
     )
-
-
-def between(data: npt.NDArray[np.uint8], starts: _Numbers, ends: _Numbers) -> npt.NDArray[np.uint8]:
-    """Concatenate non-overlapping parts of bytes."""
-    bounds = np.stack([starts, ends], axis=1).astype(np.int32).ravel()
-    pieces = binary(np.append(bounds, bounds[-1]), data)
-    return bytes_of(pieces.take(pa.array(np.arange(0, len(bounds), 2))))

@@ -1,4 +1,4 @@
-"""Keys as words of eight bytes, and their hashes; vectorized."""
+"""Hashes of keys, equal in all processes; vectorized over words of eight bytes."""
 
 import zlib
 from typing import TypeAlias
@@ -9,58 +9,39 @@ import pyarrow as pa
 
 from sparkbeam.wire.binary import bytes_of, offsets_of
 
-WORD = 8
+_WORD = 8
 """Bytes of a word."""
 
-MOST_WORDS = 8
+_MOST_WORDS = 8
 """Longer keys are hashed one by one."""
 
 Hashes: TypeAlias = npt.NDArray[np.uint64]
-_Places = npt.NDArray[np.int64]
 
 _PRIME = np.uint64(0x9E3779B97F4A7C15)
-_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(WORD + 1)], np.uint64)
+_MASKS = np.array([(1 << (8 * count)) - 1 for count in range(_WORD + 1)], np.uint64)
 
 
-class KeyWords:
-    """Keys as words.
+def hashes_of(keys: pa.Array) -> Hashes:
+    """Return the hashes of keys.
 
     Args:
-        keys: binary.
-
-    Attributes:
-        lengths: of the keys in bytes.
-        words: the number of words of each key.
+        keys: binary, at least one.
     """
-
-    def __init__(self, keys: pa.Array) -> None:
-        offsets = offsets_of(keys).astype(np.int64)
-        self._starts = offsets[:-1] - offsets[0]
-        self.lengths = np.diff(offsets)
-        self.words = np.maximum(1, -(-self.lengths // WORD))
-        self._data = np.concatenate([bytes_of(keys), np.zeros(WORD, np.uint8)])
-        size = len(self._data) - WORD + 1
-        # View of the word at each byte offset.
-        self._at = np.ndarray((size,), "<u8", self._data, strides=(1,))
-
-    def word(self, rows: _Places, number: int) -> Hashes:
-        """Return a word of some keys, padded with zeros."""
-        left = np.clip(self.lengths[rows] - WORD * number, 0, WORD)
-        starts = np.where(left > 0, self._starts[rows] + WORD * number, 0)
-        return self._at[starts] & _MASKS[left]
-
-    def hashes(self, rows: _Places) -> Hashes:
-        """Return hashes of some keys, equal in all processes."""
-        words = self.words[rows]
-        found = self.lengths[rows].astype(np.uint64)
-        for number in range(min(MOST_WORDS, int(words.max()))):
-            more = mixed(found ^ self.word(rows, number))
-            found = np.where(words > number, more, found)
-        for place in np.flatnonzero(words > MOST_WORDS).tolist():
-            start = int(self._starts[rows[place]])
-            end = start + int(self.lengths[rows[place]])
-            found[place] = zlib.crc32(self._data[start:end].tobytes())
-        return found
+    offsets = offsets_of(keys).astype(np.int64)
+    starts, lengths = offsets[:-1] - offsets[0], np.diff(offsets)
+    words = np.maximum(1, -(-lengths // _WORD))
+    data = np.concatenate([bytes_of(keys), np.zeros(_WORD, np.uint8)])
+    # View of the word at each byte offset.
+    word_at = np.ndarray((len(data) - _WORD + 1,), "<u8", data, strides=(1,))
+    found = lengths.astype(np.uint64)
+    for number in range(min(_MOST_WORDS, int(words.max()))):
+        # Words are padded with zeros.
+        left = np.clip(lengths - _WORD * number, 0, _WORD)
+        word = word_at[np.where(left > 0, starts + _WORD * number, 0)] & _MASKS[left]
+        found = np.where(words > number, mixed(found ^ word), found)
+    for place in np.flatnonzero(words > _MOST_WORDS).tolist():
+        found[place] = zlib.crc32(data[starts[place] : starts[place] + lengths[place]].tobytes())
+    return found
 
 
 def mixed(words: Hashes) -> Hashes:

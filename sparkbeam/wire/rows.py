@@ -77,21 +77,17 @@ Orders = npt.NDArray[np.int64]
 """Column ``ord``."""
 
 
-class ManyRowsWriter(Protocol):
-    """Writer of many rows at once."""
+class RowWriter(Protocol):
+    """Writer of rows."""
+
+    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
+        """Add a row."""
 
     def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
         """Add many rows of one port."""
 
     def extend_columns(self, tag: int, keys: pa.Array, orders: Orders, values: pa.Array) -> None:
         """Add many rows of one port, as columns."""
-
-
-class RowWriter(ManyRowsWriter, Protocol):
-    """Writer of rows."""
-
-    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
-        """Add a row."""
 
 
 class FiringWriter(RowWriter, Protocol):

@@ -63,14 +63,7 @@ class Combine:
             places: the position of each number's key among them.
         """
         column = column_of_keys(keys)
-        if column is None:
-            return None
-        array = pa.StructArray.from_arrays(
-            [column.array.take(pa.array(places)), as_column(numbers)], _NAMES
-        )
-        shape = RecordShape(tuple, _NAMES, (column.shape, Opaque(array.type.field(1).type)))
-        assert self.form is not None
-        return Totals(array, shape, partial(self._pairs, shape=shape, in_list=True), self.form)
+        return None if column is None else self._totals(column.take(places), numbers, in_list=True)
 
     def unlisted(self, totals: Totals) -> Totals:
         """Return the same with an accumulator for each key, not a list of one.
@@ -88,14 +81,16 @@ class Combine:
             totals: as of this combine, and of a count before it.
         """
         assert isinstance(totals.shape, RecordShape)
-        assert self.form is not None
         counts, numbers = parts_of(from_column(totals.array.field(1)))
-        array = pa.StructArray.from_arrays([totals.array.field(0), as_column(numbers)], _NAMES)
-        shape = RecordShape(
-            tuple, _NAMES, (totals.shape.fields[0], Opaque(array.type.field(1).type))
-        )
-        make = partial(self._pairs, shape=shape, in_list=False)
-        return counts, Totals(array, shape, make, self.form)
+        keys = column_of(totals.array.field(0), totals.shape.fields[0])
+        return counts, self._totals(keys, numbers, in_list=False)
+
+    def _totals(self, keys: Column, numbers: Numbers, *, in_list: bool) -> Totals:
+        array = pa.StructArray.from_arrays([keys.array, as_column(numbers)], _NAMES)
+        shape = RecordShape(tuple, _NAMES, (keys.shape, Opaque(array.type.field(1).type)))
+        assert self.form is not None
+        make = partial(self._pairs, shape=shape, in_list=in_list)
+        return Totals(array, shape, make, self.form)
 
     def _pairs(
         self, array: pa.Array, *, shape: RecordShape, in_list: bool

@@ -6,7 +6,7 @@ from typing import Any
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.timeutil import TimestampCombinerImpl
-from apache_beam.transforms.window import TimestampCombiner
+from apache_beam.transforms.window import GlobalWindows, TimestampCombiner
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 
 ON_TIME = PaneInfo(
@@ -29,6 +29,13 @@ def combine_stamps(windowing: Windowing) -> Callable[[int, int], int] | None:
     return {TimestampCombiner.OUTPUT_AT_EARLIEST: min, TimestampCombiner.OUTPUT_AT_LATEST: max}.get(
         windowing.timestamp_combiner
     )
+
+
+def pane_of(windowing: Windowing) -> PaneInfo:
+    """Return the pane of a group that fires once."""
+    is_at_end = combine_stamps(windowing) is None
+    is_global = isinstance(windowing.windowfn, GlobalWindows)
+    return ONLY_FIRING if is_global and is_at_end else ON_TIME
 
 
 def stamps_of(windowing: Windowing) -> TimestampCombinerImpl:

@@ -38,7 +38,6 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.steps.column_functions import ColumnFunction
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.steps.combines import PrecombineOperation
-from sparkbeam.worker.steps.edges import SourceOperation
 from sparkbeam.worker.value_columns import Column
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
@@ -106,7 +105,6 @@ def run(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Any]]:
         monkeypatch.setattr(ColumnFunction, "over", watched if columns else lambda *_: None)
         if not columns:
             monkeypatch.setattr(Runs, "aggregates", objects_of)
-            monkeypatch.setattr(SourceOperation, "combine", None)
             monkeypatch.setattr(ColumnCombine, "take", lambda *_: "for comparison")
         monkeypatch.setattr(
             source_frames, "timed", lambda _, spec, __: read_table(tables, spec.read, time)

@@ -10,14 +10,13 @@ from apache_beam.utils.windowed_value import WindowedValue
 from packed_rows import Rows
 from writer_outputs import output
 
-from sparkbeam.accumulators.vectorized_accumulator import INTS
 from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.wire.failure import UserCodeFailed
-from sparkbeam.wire.row_packs import unpacked
+from sparkbeam.wire.key_packs import read
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.combined import combined_groups
-from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader, number_cells, numbers_in
+from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader, number_cells
 from sparkbeam.worker.row_formats.aggregate_rows import SessionSink
 
 LEAST = CombineFn.from_callable(min)
@@ -35,29 +34,27 @@ def test_what_fails_in_a_merge_is_the_user_s() -> None:
         sink.add(WindowedValue(("a", accumulator), start, (window,)))
         sink.flush()
     with pytest.raises(UserCodeFailed, match="the least"):
-        list(combined_groups(unpacked(rows.batches(10)), coder, windowing, COMBINE))
-
-
-def test_cells_of_numbers_are_read_as_they_were_written() -> None:
-    numbers = np.array([0, -1, 2**63 - 1])
-    cells = number_cells(numbers, -numbers, numbers).slice(1)
-    *times, totals = numbers_in(cells, INTS)
-    assert [list(column) for column in times] == [[-1, 2**63 - 1], [1, -(2**63) + 1]]
-    assert list(totals) == [-1, 2**63 - 1]
+        list(combined_groups(read(rows.batches(10)), coder, windowing, COMBINE))
 
 
 def test_cells_of_several_kinds_are_told_apart() -> None:
-    times = np.array([5, 6])
-    whole, real = (number_cells(times, times, np.array([1, 2], kind)) for kind in ("i8", "f8"))
-    runs = pa.array([b"\0" * 16 + b"\0\0\0\1" + coders.VarIntCoder().encode(9)], pa.binary())
+    times = np.array([5, -6, 2**63 - 1])
+    whole, real = (
+        number_cells(times, -times, times, np.array([1, 2, -3], kind)) for kind in ("i8", "f8")
+    )
+    runs = pa.array([b"\0" * 24 + b"\0\0\0\1" + coders.VarIntCoder().encode(9)], pa.binary())
     cells = pa.concat_arrays([whole.slice(1), runs, real])
     reader = AggregateReader(coders.VarIntCoder(), COMBINE)
     found = [
-        (some.keys.tolist(), some.ends.tolist(), some.totals.tolist(), some.are_numbers)
-        for _, some in reader.read(cells, np.arange(4), np.zeros(4, np.int64))
+        [
+            column.tolist()
+            for column in (some.keys, some.starts, some.ends, some.stamps, some.totals)
+        ]
+        for some in reader.read(cells, np.arange(6))
     ]
+    most = 2**63 - 1
     assert sorted(found) == [
-        ([0], [6], [2], True),
-        ([1], [0], [9], False),
-        ([2, 3], [5, 6], [1.0, 2.0], True),
+        [[0, 1], [-6, most], [6, -most], [-6, most], [2, -3]],
+        [[2], [0], [0], [0], [9]],
+        [[3, 4, 5], [5, -6, most], [-5, 6, -most], [5, -6, most], [1.0, 2.0, -3.0]],
     ]

@@ -1,7 +1,6 @@
 """Slices of time, and combines over columns by window."""
 
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -18,20 +17,14 @@ from apache_beam.transforms.window import (
     IntervalWindow,
     NonMergingWindowFn,
     SlidingWindows,
-    TimestampCombiner,
     WindowFn,
 )
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
-from packed_rows import Rows
-from writer_outputs import output
 
 from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.plan.combine_columns import CombinePlan
-from sparkbeam.plan.row_formats import AggregateRows
-from sparkbeam.wire.row_packs import rows_of, unpacked
 from sparkbeam.worker.blocks import GLOBAL, Block, windows_at
-from sparkbeam.worker.row_formats.aggregate_rows import TotalsSink, totals_groups
 from sparkbeam.worker.slices import slices_of
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.value_columns import column_of_values
@@ -182,31 +175,6 @@ def test_floats_are_added_one_after_the_other(name: str, window_fn: WindowFn) ->
     )
     assert count == 50
     assert fn.extract_output(block.values[0][1]) == fn.extract_output(expected)
-
-
-@pytest.mark.parametrize("window_fn", [GlobalWindows(), *WINDOWS])
-def test_accumulators_alone_are_read_row_by_row_too(window_fn: WindowFn) -> None:
-    windowing = Windowing(window_fn, timestamp_combiner=TimestampCombiner.OUTPUT_AT_LATEST)
-    pair = coders.TupleCoder([coders.StrUtf8Coder(), coders.FastPrimitivesCoder()])
-    coder = coders.WindowedValueCoder(pair, window_fn.get_window_coder())
-    rows, expected = Rows(), Counter[Any]()
-    sink = TotalsSink(output(rows, AggregateRows(), coder, windowing))
-    latest: dict[Any, int] = {}
-    for second in (3, 19, *range(19)):
-        windows = windows_at(window_fn, second * SECOND)
-        sink.write(Block(WindowedValue(None, second, windows), [("a", [1]), ("b", [second])]))
-        for window in windows:
-            latest[window] = max(latest.get(window, 0), second)
-            expected.update({("a", window): 1, ("b", window): second})
-        if second % 5 == 0:
-            sink.flush()
-    sink.flush()
-    found = Counter[Any]()
-    for block in totals_groups(rows_of(unpacked(rows.batches(7))), coder, windowing):
-        (window,) = block.windowing.windows
-        assert block.windowing.timestamp == latest[window]
-        found.update({(key, window): sum(map(sum, some)) for key, some in block.values})
-    assert found == expected
 
 
 class Parity(NonMergingWindowFn):

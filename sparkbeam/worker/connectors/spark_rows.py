@@ -21,7 +21,7 @@ from sparkbeam.wire.rows import CELL_BYTES, PLAIN_CELL, RowBuffer
 from sparkbeam.worker.blocks import Block, column_rows
 from sparkbeam.worker.connectors.parquet_rows import batches_of
 from sparkbeam.worker.connectors.row_maker import RowMaker
-from sparkbeam.worker.row_formats.cells import BlockCoder
+from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.task import task_numbers
 
 _Item = TypeVar("_Item")
@@ -49,7 +49,7 @@ class RowReader:
         self._maker = RowMaker(of_rows)
         coder = coders.WindowedValueCoder(of_rows, coders.GlobalWindowCoder())
         self._encode = coder.get_impl().encode_to_stream
-        self._encode_block = BlockCoder(coder).encode
+        self._encode_block = KeyCells(coder).encode
         self._windows = (GlobalWindow(),)
         self.newest: dict[str, int] = {}
 

@@ -5,7 +5,6 @@ from all accumulators that belong to it.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,30 +17,19 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.aggregate.columnar_sessions import SessionColumns, WindowColumns
-from sparkbeam.columns.vectors import Micros
 from sparkbeam.wire.failure import UserCodeFailed
+from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead
 from sparkbeam.wire.rounding import coded_column, coded_end
-from sparkbeam.wire.row_packs import Unpacked
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.column_accumulators import Combine, Totals
-from sparkbeam.worker.group_timestamps import combine_stamps
+from sparkbeam.worker.group_timestamps import combine_stamps, pane_of
 from sparkbeam.worker.grouping.sliced import windows_of_slices
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader
-from sparkbeam.worker.row_formats.aggregate_rows import pane_of
 from sparkbeam.worker.slices import slices_of
 
-
-@dataclass(frozen=True)
-class _OpenWindow:
-    """Groups to which later rows may belong.
-
-    Attributes:
-        keys: the encoded keys that there are.
-    """
-
-    keys: pa.Array
-    columns: Aggregates
+_Keyed = tuple[pa.Array, Aggregates]
+"""Distinct encoded keys, and groups with their numbers."""
 
 
 class _Combined:
@@ -64,41 +52,41 @@ class _Combined:
         self._decode_key = pair.key_coder().get_impl().decode_nested
         self._cells = AggregateReader(pair.value_coder(), combine)
 
-    def blocks(self, packed: Iterator[Unpacked]) -> Iterator[Block]:
+    def blocks(self, read: Iterator[CellsRead]) -> Iterator[Block]:
         """Yield the groups of rows."""
-        before: _OpenWindow | None = None
-        for some in packed:
-            keys, found = self._merged(before, some)
+        before: _Keyed | None = None
+        for some in read:
+            keys, found = self._merged(before, some.some[CellKind.AGGREGATE])
             before = None
             if some.until is not None:
-                may_grow = (found.starts >= some.until) | (found.ends > some.until)
+                _, until = some.until
+                may_grow = (found.starts >= until) | (found.ends > until)
                 before = _still_open(keys, found.part(may_grow))
                 found = found.part(~may_grow)
             if len(found):
                 yield self._block(found, keys)
 
-    def _merged(self, before: _OpenWindow | None, some: Unpacked) -> tuple[pa.Array, Aggregates]:
-        """Return keys, the groups of rows, and those open before them."""
-        keys, numbers, parts = some.keys, some.places, []
+    def _merged(self, before: _Keyed | None, some: CellsOfKeys) -> _Keyed:
+        """Return the groups of cells, and those open before them."""
+        keys = some.keys if before is None else pa.concat_arrays([before[0], some.keys])
+        encoded = keys.dictionary_encode()
+        numbers, parts = encoded.indices.to_numpy().astype(np.int64), []
         if before is not None:
-            every = pa.concat_arrays([before.keys, keys]).dictionary_encode()
-            keys, known = every.dictionary, every.indices.to_numpy().astype(np.int64)
-            parts.append(before.columns.with_keys(known[before.columns.keys]))
-            numbers = known[len(before.keys) :][numbers]
+            known, still_open = before
+            parts.append(still_open.with_keys(numbers[still_open.keys]))
+            numbers = numbers[len(known) :]
         try:
-            for rows, found in self._cells.read(some.values, numbers, some.orders):
-                parts.append(self._groups(found, some.spans[rows]))
-            return keys, self._make.merge(*parts)
+            parts += map(self._groups, self._cells.read(some.cells, numbers))
+            return encoded.dictionary, self._make.merge(*parts)
         except Exception as error:
             raise UserCodeFailed(self._combine.label) from error
 
-    def _groups(self, found: Aggregates, spans: Micros) -> Aggregates:
+    def _groups(self, found: Aggregates) -> Aggregates:
         """Return the groups of cells, whose numbers are of slices if windows share these."""
         if self._slices is None or self._slices.count == 1 or not found.are_numbers:
             return found
         assert isinstance(self._make, WindowColumns)
-        # The end of each is that of its slice: so there is room for what tells them apart.
-        return windows_of_slices(self._slices, self._make, replace(found, ends=spans))
+        return windows_of_slices(self._slices, self._make, found)
 
     def _block(self, found: Aggregates, encoded: pa.Array) -> Block:
         """Return a block of groups and their encoded keys, by the number that these have there."""
@@ -116,16 +104,17 @@ class _Combined:
         return Block(self._template, values, stamps, windows)
 
 
-def _still_open(keys: pa.Array, columns: Aggregates) -> _OpenWindow:
-    numbers, places = np.unique(columns.keys, return_inverse=True)
-    return _OpenWindow(keys.take(pa.array(numbers)), columns.with_keys(places))
+def _still_open(keys: pa.Array, found: Aggregates) -> _Keyed:
+    """Return groups to which later rows may belong, with the keys that they have."""
+    numbers, places = np.unique(found.keys, return_inverse=True)
+    return keys.take(pa.array(numbers)), found.with_keys(places)
 
 
 def combined_groups(
-    packed: Iterator[Unpacked],
+    read: Iterator[CellsRead],
     coder: coders.WindowedValueCoder,
     windowing: Windowing,
     combine: Combine,
 ) -> Iterator[Block]:
     """Yield the groups by key and window of aggregates, or the sessions."""
-    return _Combined(coder, windowing, combine).blocks(packed)
+    return _Combined(coder, windowing, combine).blocks(read)

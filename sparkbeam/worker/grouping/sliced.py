@@ -4,8 +4,6 @@ Slices of a key and span are sorted. Then the slices of a window are contiguous,
 order, too.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from sparkbeam.aggregate.aggregates import Aggregates
@@ -13,26 +11,6 @@ from sparkbeam.aggregate.columnar_sessions import WindowColumns
 from sparkbeam.columns.order import arranged, ranges_of
 from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.worker.slices import Slices
-
-
-@dataclass(frozen=True)
-class _Windows:
-    """Windows of keys, in their order.
-
-    Attributes:
-        keys: the number of each one's key.
-        begins: the position of the first slice of each; see :meth:`Slices.places`.
-        firsts, behind: which slices each has: the first of them, and the first that it has not.
-    """
-
-    keys: Micros
-    begins: Micros
-    firsts: Positions
-    behind: Positions
-
-    def slices(self) -> tuple[Positions, Positions]:
-        """Return the concatenated slices of the windows, and the start of each window's."""
-        return ranges_of(self.firsts, self.behind - self.firsts)
 
 
 def windows_of_slices(slices: Slices, make: WindowColumns, given: Aggregates) -> Aggregates:
@@ -53,15 +31,21 @@ def windows_of_slices(slices: Slices, make: WindowColumns, given: Aggregates) ->
         merged = Aggregates(
             rows.first, rows.second, rows.second, given.stamps[order], given.totals[order]
         )
-    found = _windows(slices, merged.keys, merged.starts)
-    of_each, firsts = found.slices()
-    starts = slices.starts(slices.at_places(found.begins))
+    keys, begins, of_each, firsts = _windows(slices, merged.keys, merged.starts)
+    starts = slices.starts(slices.at_places(begins))
     ends = starts + slices.size
-    return make.of_runs(merged, of_each, firsts, Aggregates(found.keys, starts, ends, ends, ends))
+    return make.of_runs(merged, of_each, firsts, Aggregates(keys, starts, ends, ends, ends))
 
 
-def _windows(slices: Slices, keys: Micros, places: Micros) -> _Windows:
-    """Return the windows that slices are in, by key and place."""
+def _windows(
+    slices: Slices, keys: Micros, places: Micros
+) -> tuple[Micros, Micros, Positions, Positions]:
+    """Return the windows that slices are in, by key and place.
+
+    Returns:
+        The number of each one's key, the position of its first slice (:meth:`Slices.places`), the
+        concatenated slices of the windows, and the start of each window's.
+    """
     low, high = slices.begins_at(places)
     # Those of them that no slice before is in.
     follows = np.flatnonzero(keys[1:] == keys[:-1])
@@ -72,4 +56,5 @@ def _windows(slices: Slices, keys: Micros, places: Micros) -> _Windows:
     keys_of, width = keys[firsts], slices.count
     known, ranks = np.unique(places, return_inverse=True)
     ends = keys_of * len(known) + np.searchsorted(known, begins + width)
-    return _Windows(keys_of, begins, firsts, np.searchsorted(keys * len(known) + ranks, ends))
+    behind = np.searchsorted(keys * len(known) + ranks, ends)
+    return keys_of, begins, *ranges_of(firsts, behind - firsts)

@@ -13,9 +13,8 @@ from apache_beam.transforms.window import Sessions
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.grouping import GroupStrategy
-from sparkbeam.plan.row_formats import AggregateRows, GroupRows, RowFormat
+from sparkbeam.plan.row_formats import AggregateRows, RowFormat
 from sparkbeam.wire.key_packs import read
-from sparkbeam.wire.row_packs import rows_of, unpacked
 from sparkbeam.wire.rows import Row, tuples
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.column_accumulators import Combine
@@ -30,7 +29,7 @@ from sparkbeam.worker.grouping.triggered import (
     TriggerGrouping,
 )
 from sparkbeam.worker.grouping.windowed import WindowGrouping
-from sparkbeam.worker.row_formats.aggregate_rows import sessions, totals_groups
+from sparkbeam.worker.row_formats.aggregate_rows import sessions
 from sparkbeam.worker.row_formats.cells import KeyCells, stripped_coder
 from sparkbeam.worker.row_formats.group_pack_reader import packed_groups
 from sparkbeam.worker.row_formats.group_rows import groups
@@ -44,7 +43,7 @@ class GroupByInput:
 
     Attributes:
         batches: record batches of rows, sorted by key and order.
-        combine: the combine that merges the groups over columns; None if none does.
+        combine: the combine that merges packed accumulators; None of other values.
     """
 
     batches: Iterator[pa.RecordBatch]
@@ -55,28 +54,22 @@ class GroupByInput:
 
     @property
     def rows(self) -> Iterator[Row]:
-        """The rows one by one; those of packs as they were before."""
-        if isinstance(self.format, AggregateRows) and self.format.packed:
-            return rows_of(unpacked(self.batches))
+        """The rows one by one."""
         return tuples(self.batches)
 
 
-def _windows(given: GroupByInput) -> Iterator[Block]:
+def _groups(given: GroupByInput) -> Iterator[Block]:
+    """Yield groups that fire at the end of their windows, or sessions."""
     of_elements = given.coder, given.windowing
-    if given.format == GroupRows():
+    is_packed, are_aggregates = given.format.packed, isinstance(given.format, AggregateRows)
+    if not is_packed:
+        if are_aggregates:
+            return in_blocks(sessions(given.rows, *of_elements))
         return groups(given.rows, *of_elements)
-    if isinstance(given.format, GroupRows):
+    if not are_aggregates:
         return packed_groups(read(given.batches), *of_elements)
-    if given.combine is None:
-        return totals_groups(given.rows, *of_elements)
-    return combined_groups(unpacked(given.batches), *of_elements, given.combine)
-
-
-def _sessions(given: GroupByInput) -> Iterator[Block]:
-    of_elements = given.coder, given.windowing
-    if given.combine is None or not given.format.packed:
-        return in_blocks(sessions(given.rows, *of_elements))
-    return combined_groups(unpacked(given.batches), *of_elements, given.combine)
+    assert given.combine is not None
+    return combined_groups(read(given.batches), *of_elements, given.combine)
 
 
 def _panes(
@@ -99,8 +92,8 @@ def _panes(
 
 
 BATCH: dict[GroupStrategy, Callable[[GroupByInput], Iterator[Block]]] = {
-    GroupStrategy.WINDOWS: _windows,
-    GroupStrategy.SESSIONS: _sessions,
+    GroupStrategy.WINDOWS: _groups,
+    GroupStrategy.SESSIONS: _groups,
     GroupStrategy.MERGING: lambda given: in_blocks(_panes(given, MergingGroups)),
     GroupStrategy.TRIGGERS: lambda given: in_blocks(_panes(given, Panes)),
 }

@@ -1,4 +1,4 @@
-"""Cells of aggregates: of one key, behind some times, or of many keys.
+"""Cells of aggregates: of one key, behind its times, or of many keys.
 
 The accumulators of one key are a run of them, or numbers of a vectorized form, those of many keys
 are numbers. Numbers are written and read as arrays. A reader of cells of both kinds distinguishes
@@ -36,39 +36,22 @@ _COUNT, _TIME = np.dtype(">i4"), np.dtype(">i8")
 _HEAD = struct.Struct("<Iiq")
 _OFFSET, _START, _ELEMENTS = np.dtype("<i4"), np.dtype("<i8"), np.dtype("<u4")
 
-END_AND_STAMP = struct.Struct(">qq")
-"""Prefix of a window's accumulators: its end and the combined timestamp, in microseconds."""
+TIMES = struct.Struct(">qqq")
+"""Prefix of accumulators: start and end of their window, and the combined timestamp.
+
+In microseconds. Numbers of a slice that several windows share have its span in the place of the
+end, which follows from the start.
+"""
 
 
-def number_cells(ends: Micros, stamps: Micros, numbers: Numbers) -> pa.Array:
-    """Return cells of numbers of a vectorized form, behind :data:`END_AND_STAMP`."""
+def number_cells(starts: Micros, ends: Micros, stamps: Micros, numbers: Numbers) -> pa.Array:
+    """Return cells of numbers of a vectorized form, behind :data:`TIMES`."""
     cells = np.empty(len(numbers), _kind_of_cell(numbers.dtype))
-    cells["end"], cells["stamp"] = ends, stamps
+    for number, times in enumerate((starts, ends, stamps)):
+        cells["times"][:, number] = times
     cells["mark"] = mark_of(numbers.dtype)
     cells["number"] = numbers
     return fixed_cells(cells)
-
-
-def marks_of(cells: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the run counts of cells; negative counts mark numbers."""
-    starts = offsets_of(cells)[:-1].astype(np.int64) + END_AND_STAMP.size
-    data = buffer_of(cells)
-    found = data[starts[:, np.newaxis] + np.arange(_COUNT.itemsize)]
-    marks: npt.NDArray[np.int64] = found.view(_COUNT).reshape(len(cells)).astype(np.int64)
-    return marks
-
-
-def numbers_in(cells: pa.Array, like: Kind) -> tuple[Micros, Micros, Numbers]:
-    """Return the inverse of :func:`number_cells`.
-
-    Args:
-        cells: binary, at least one, with one mark.
-    """
-    of_numbers = marked(int(marks_of(cells.slice(0, 1))[0]), like)
-    kind = _kind_of_cell(of_numbers)
-    found = np.frombuffer(cells.buffers()[2], kind, len(cells), int(offsets_of(cells)[0]))
-    ends, stamps = (found[name].astype(np.int64) for name in ("end", "stamp"))
-    return ends, stamps, found["number"].astype(of_numbers)
 
 
 def mark_of(kind: Kind) -> int:
@@ -85,8 +68,8 @@ def marked(mark: int, like: Kind) -> Kind:
 
 
 def _kind_of_cell(number: Kind) -> Kind:
-    times = [("end", _TIME), ("stamp", _TIME)]
-    return np.dtype([*times, ("mark", _COUNT), ("number", number.newbyteorder(">"))])
+    number = number.newbyteorder(">")
+    return np.dtype([("times", _TIME, (3,)), ("mark", _COUNT), ("number", number)])
 
 
 class AggregateReader:
@@ -96,38 +79,43 @@ class AggregateReader:
         self._runs = RunCoder(value.get_impl())
         self._combine = combine
 
-    def read(
-        self, cells: pa.Array, keys: Positions, starts: Micros
-    ) -> Iterator[tuple[Positions | slice, Aggregates]]:
-        """Yield the aggregates in cells by kind, with the positions of their rows.
+    def read(self, cells: pa.Array, keys: Positions) -> Iterator[Aggregates]:
+        """Yield the aggregates in cells by kind.
 
         Args:
             cells: binary, at least one.
             keys: the number of the key of each.
-            starts: the start of each.
         """
-        marks = np.minimum(marks_of(cells), 0)
+        marks = np.minimum(_marks_of(cells), 0)
         kinds = _kinds_of(marks)
-        for kind in kinds:
-            rows: Positions | slice = slice(None)
-            some = cells
+        for mark in kinds:
+            some, of_keys = cells, keys
             if len(kinds) > 1:
-                rows = np.flatnonzero(marks == kind)
-                some = cells.take(pa.array(rows))
-            found = self._runs_in(some) if kind == 0 else self._numbers_in(some)
-            yield rows, Aggregates(keys[rows], starts[rows], *found)
+                rows = np.flatnonzero(marks == mark)
+                some, of_keys = cells.take(pa.array(rows)), keys[rows]
+            times, totals = self._runs_in(some) if mark == 0 else self._numbers_in(some, mark)
+            yield Aggregates(of_keys, times[0], times[1], times[2], totals)
 
-    def _numbers_in(self, cells: pa.Array) -> tuple[Micros, Micros, Numbers]:
+    def _numbers_in(self, cells: pa.Array, mark: int) -> tuple[Micros, Numbers]:
         assert self._combine.form is not None
-        return numbers_in(cells, self._combine.form.kind)
+        kind = marked(mark, self._combine.form.kind)
+        found = bytes_of(cells).view(_kind_of_cell(kind))
+        return found["times"].T.astype(np.int64, order="C"), found["number"].astype(kind)
 
-    def _runs_in(self, cells: pa.Array) -> tuple[Micros, Micros, Numbers]:
-        size = END_AND_STAMP.size
+    def _runs_in(self, cells: pa.Array) -> tuple[Micros, Numbers]:
         all_cells = cells.to_pylist()
-        before = b"".join(cell[:size] for cell in all_cells)
-        ends, stamps = np.frombuffer(before, _TIME).astype(np.int64).reshape(len(all_cells), 2).T
+        times = np.array([TIMES.unpack_from(cell) for cell in all_cells]).T
         runs, fn = self._runs, self._combine.combine_fn
-        return ends, stamps, objects([merged(fn, runs.decode(cell[size:])) for cell in all_cells])
+        found = [merged(fn, runs.decode(cell[TIMES.size :])) for cell in all_cells]
+        return times, objects(found)
+
+
+def _marks_of(cells: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the run counts of cells; negative counts mark numbers."""
+    starts = offsets_of(cells)[:-1].astype(np.int64) + TIMES.size
+    found = buffer_of(cells)[starts[:, np.newaxis] + np.arange(_COUNT.itemsize)]
+    marks: npt.NDArray[np.int64] = found.view(_COUNT).reshape(len(cells)).astype(np.int64)
+    return marks
 
 
 def _none() -> Micros:

@@ -34,35 +34,11 @@ def stored_coder(coder: coders.WindowedValueCoder) -> coders.WindowedValueCoder:
     return coders.WindowedValueCoder(coders.LengthPrefixCoder(value), coder.window_coder)
 
 
-class BlockCoder:
-    """Coder of a block: the windowing once, then a run of values."""
-
-    def __init__(self, coder: coders.WindowedValueCoder) -> None:
-        self._windowing = windowing_coder(coder)
-        value = coder.wrapped_value_coder.get_impl()
-        self._values: coder_impl.CoderImpl = coder_impl.IterableCoderImpl(value)
-
-    def encode(self, block: Block) -> bytes:
-        """Return a block whose values share their timestamp as a cell."""
-        stream = coder_impl.create_OutputStream()
-        stream.write(BLOCK_CELL)
-        self._windowing.encode_to_stream(block.windowing.with_value(b""), stream, True)
-        self._values.encode_to_stream(block.values, stream, True)
-        return stream.get()
-
-    def decode(self, cell: bytes) -> Block:
-        """Return the block of a cell."""
-        stream = coder_impl.create_InputStream(cell)
-        stream.read(1)
-        template = self._windowing.decode_from_stream(stream, True)
-        return Block(template, self._values.decode_from_stream(stream, True))
-
-
 class KeyCells:
-    """The cells of a key: runs of windowed elements, or of values with the same windowing.
+    """Cells with runs of windowed elements, or of values with the same windowing.
 
     Args:
-        coder: of the elements, without the key.
+        coder: of the elements; where rows have keys, without these.
 
     Attributes:
         elements, values, stamped: encode the runs; the last one, of timestamps and values.
@@ -80,6 +56,10 @@ class KeyCells:
         """Return the bytes before a run of values, with or without own timestamps."""
         windowing = self._windowing.encode(template.with_value(b""))
         return kind + _LENGTH.pack(len(windowing)) + windowing
+
+    def encode(self, block: Block) -> bytes:
+        """Return a block whose values share their timestamp as a cell."""
+        return self.head(BLOCK_CELL, block.windowing) + self.values.encode(block.values)
 
     def blocks(self, cell: bytes) -> Iterable[Block]:
         """Return the content of a cell; blocks with the same windowing have the same template."""

@@ -23,7 +23,7 @@ from sparkbeam.wire.rows import (
     Row,
 )
 from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
-from sparkbeam.worker.row_formats.cells import BlockCoder
+from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.row_formats.column_cells import ColumnCoder
 from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 from sparkbeam.worker.slots import are_scattered, in_slots
@@ -45,7 +45,7 @@ class ChunkSink(Sink):
         super().__init__(output)
         coder, spreads = output.coder, output.port.spreads
         self._encode = coder.get_impl().encode_to_stream
-        self._encode_block = BlockCoder(coder).encode
+        self._encode_block = KeyCells(coder).encode
         self._stream = coder_impl.create_OutputStream()
         self._seed = output.partition
         self._cells = 0
@@ -147,11 +147,11 @@ def _in_micros(element: coder_impl.CoderImpl, cell: bytes) -> Iterator[WindowedV
 def read(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
     """Yield the elements."""
     decode_all = coder.get_impl().decode_all
-    decode_block = BlockCoder(coder).decode
+    decode_blocks = KeyCells(coder).blocks
     decode_columns = ColumnCoder(coder).decode
     for _, _, cell in rows:
         if cell[:1] == BLOCK_CELL:
-            yield decode_block(cell)
+            yield from decode_blocks(cell)
         elif cell[:1] == COLUMN_CELL:
             yield decode_columns(cell)
         elif cell[:1] == EXACT_CELL:

@@ -4,9 +4,8 @@ A group whose values all came as columns and are few is part of a column of grou
 and a list. Values of several classes form a union there. All other groups are objects, one by one.
 """
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -21,12 +20,12 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.columns.python_types import Lists, RecordShape, Shape, Union
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.group_columns import joined_shape
-from sparkbeam.wire.binary import binary, bytes_of, offsets_of
+from sparkbeam.wire.binary import between, buffer_of, offsets_of, taken
 from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
+from sparkbeam.worker.group_timestamps import pane_of
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.row_formats.aggregate_rows import pane_of
 from sparkbeam.worker.row_formats.group_packs import SPAN, spans_of
 from sparkbeam.worker.row_formats.group_rows import by_window
 from sparkbeam.worker.row_formats.group_values import LIST_BYTES, RunCoder, ValuesBuilder
@@ -43,50 +42,6 @@ def packed_groups(
     return _Groups(coder, windowing).blocks(read)
 
 
-@dataclass(frozen=True)
-class _Sorted:
-    """Cells by their keys.
-
-    Attributes:
-        keys: each once.
-        bounds: the start of the cells of each key, and the last end.
-    """
-
-    keys: pa.Array
-    cells: pa.Array
-    bounds: Positions
-
-    @classmethod
-    def of(cls, some: CellsOfKeys) -> "_Sorted":
-        """Return the cells of keys that may be there several times."""
-        found = some.keys.dictionary_encode()
-        places = found.indices.to_numpy()
-        counts = np.bincount(places, minlength=len(found.dictionary))
-        bounds = np.concatenate([[0], np.cumsum(counts)])
-        order = np.argsort(places, kind="stable")
-        return cls(found.dictionary, some.cells.take(pa.array(order)), bounds)
-
-    def sizes(self) -> Positions:
-        """Return the bytes of the cells of each key."""
-        ends = offsets_of(self.cells).astype(np.int64)[self.bounds]
-        return np.diff(ends)
-
-    def take(self, places: Positions) -> "_Sorted":
-        """Return the cells of some keys."""
-        counts = np.diff(self.bounds)[places]
-        bounds = np.concatenate([[0], np.cumsum(counts)])
-        rows = np.arange(bounds[-1]) + np.repeat(self.bounds[places] - bounds[:-1], counts)
-        return _Sorted(self.keys.take(pa.array(places)), self.cells.take(pa.array(rows)), bounds)
-
-    def part(self, start: int, stop: int) -> "_Sorted":
-        """Return the cells of some neighbouring keys."""
-        first, last = self.bounds[start], self.bounds[stop]
-        cells = self.cells.slice(first, last - first)
-        return _Sorted(
-            self.keys.slice(start, stop - start), cells, self.bounds[start : stop + 1] - first
-        )
-
-
 class _Groups:
     def __init__(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         pair = coder.wrapped_value_coder
@@ -95,45 +50,37 @@ class _Groups:
         self._cells = RowCells(pair.value_coder())
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._pane = pane_of(windowing)
-        self._open: dict[CellKind, CellsOfKeys] = {}
-        self._large: dict[bytes, ValuesBuilder] = {}
+        self._open: CellsOfKeys | None = None
+        self._built: dict[bytes, ValuesBuilder] = {}
 
     def blocks(self, read: Iterator[CellsRead]) -> Iterator[Block]:
         """Yield the groups of rows."""
         for some in read:
-            complete, large = self._complete(some)
-            yield from self._of_columns(complete, large)
-            yield from by_window(self._elements(large), self._template)
+            if (runs := some.some.get(CellKind.RUNS)) is not None:
+                for key, run in zip(runs.keys.to_pylist(), runs.cells.to_pylist(), strict=True):
+                    self._builder(self._built, key).append(run)
+            values, built = self._complete(some.some.get(CellKind.VALUES), some.until)
+            if values is not None and len(values):
+                yield from self._of_columns(values, built)
+            yield from by_window(self._elements(built), self._template)
 
     def _complete(
-        self, read: CellsRead
-    ) -> tuple[dict[CellKind, CellsOfKeys], dict[bytes, ValuesBuilder]]:
-        """Return the values that no later row can add to: few values, and those of large groups."""
-        for key, run in read.large:
-            self._builder(self._large, key).append(run)
-        found = {
-            kind: CellsOfKeys.joined(
-                [some[kind] for some in (self._open, read.some) if kind in some]
-            )
-            for kind in CellKind
-            if kind in self._open or kind in read.some
-        }
-        large = self._large
-        if read.until is None:
-            self._open, self._large = {}, {}
-            return found, large
-        closed = {}
-        for kind, some in found.items():
-            is_open = _is_open(some.keys, *read.until)
-            self._open[kind] = some.take(np.flatnonzero(is_open))
-            closed[kind] = some.take(np.flatnonzero(~is_open))
-        if not large:
-            return closed, {}
-        keys = list(large)
-        are_open = _is_open(pa.array(keys, pa.binary()), *read.until).tolist()
-        self._large = {key: large[key] for key, still in zip(keys, are_open, strict=True) if still}
-        done = {key: large[key] for key, still in zip(keys, are_open, strict=True) if not still}
-        return closed, done
+        self, values: CellsOfKeys | None, until: tuple[int, int] | None
+    ) -> tuple[CellsOfKeys | None, dict[bytes, ValuesBuilder]]:
+        """Return the values that no later row can add to: in columns, and others by key."""
+        parts = [some for some in (self._open, values) if some is not None]
+        values, built = CellsOfKeys.joined(parts) if parts else None, self._built
+        self._open, self._built = None, {}
+        if until is None:
+            return values, built
+        if values is not None:
+            is_open = _is_open(values.keys, *until)
+            self._open = values.take(np.flatnonzero(is_open))
+            values = values.take(np.flatnonzero(~is_open))
+        keys = list(built)
+        for key in itertools.compress(keys, _is_open(pa.array(keys, pa.binary()), *until)):
+            self._built[key] = built.pop(key)
+        return values, built
 
     def _builder(self, builders: dict[bytes, ValuesBuilder], key: bytes) -> ValuesBuilder:
         if key not in builders:
@@ -141,50 +88,52 @@ class _Groups:
         return builders[key]
 
     def _of_columns(
-        self, complete: dict[CellKind, CellsOfKeys], large: dict[bytes, ValuesBuilder]
+        self, values: CellsOfKeys, large: dict[bytes, ValuesBuilder]
     ) -> Iterator[Block]:
         """Yield the groups that are columns; all others go to builders of values."""
-        values, runs = complete.get(CellKind.VALUES), complete.get(CellKind.RUNS)
-        if runs is not None:
-            for key, run in zip(runs.keys.to_pylist(), runs.cells.to_pylist(), strict=True):
-                self._builder(large, key).append(run)
-        if values is None or not len(values):
-            return
-        groups = _Sorted.of(values)
-        are_large = groups.sizes() > LIST_BYTES
+        found = values.keys.dictionary_encode()
+        keys, places = found.dictionary, found.indices.to_numpy()
+        cells = taken(values.cells, np.argsort(places, kind="stable"))
+        bounds = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=len(keys)))])
+        groups = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), cells)
+        are_large = np.diff(offsets_of(cells).astype(np.int64)[bounds]) > LIST_BYTES
         if large:
             there = pa.array(list(large), pa.binary())
-            are_large |= pc.is_in(groups.keys, there).to_numpy(zero_copy_only=False)
+            are_large |= pc.is_in(keys, there).to_numpy(zero_copy_only=False)
         if are_large.any():
-            self._build(groups.take(np.flatnonzero(are_large)), large)
-            groups = groups.take(np.flatnonzero(~are_large))
-        step = column_rows(len(groups.keys), groups.cells.nbytes)
-        for start in range(0, len(groups.keys), step):
-            part = groups.part(start, min(start + step, len(groups.keys)))
-            column = self._column(part)
+            mask = pa.array(are_large)
+            self._build(keys.filter(mask), groups.filter(mask), large)
+            mask = pc.invert(mask)
+            keys, groups = keys.filter(mask), groups.filter(mask)
+        step = column_rows(len(keys), groups.nbytes)
+        for start in range(0, len(keys), step):
+            some, part = keys.slice(start, step), groups.slice(start, step)
+            column = self._column(some, part)
             if column is None:
-                self._build(part, large)
+                self._build(some, part, large)
             else:
-                yield self._block(column, part.keys)
+                yield self._block(column, some)
 
-    def _build(self, groups: _Sorted, large: dict[bytes, ValuesBuilder]) -> None:
+    def _build(
+        self, keys: pa.Array, groups: pa.ListArray, large: dict[bytes, ValuesBuilder]
+    ) -> None:
         """Pass groups of cells to builders."""
-        values = self._cells.values(groups.cells)
-        for key, (start, end) in zip(
-            groups.keys.to_pylist(), pairwise(groups.bounds.tolist()), strict=True
-        ):
-            self._builder(large, key).append(self._runs.encode(values[start:end]))
+        values = iter(self._cells.values(groups.flatten()))
+        for key, count in zip(keys.to_pylist(), groups.value_lengths().to_pylist(), strict=True):
+            run = self._runs.encode(list(itertools.islice(values, count)))
+            self._builder(large, key).append(run)
 
-    def _column(self, groups: _Sorted) -> Column | None:
+    def _column(self, keys: pa.Array, groups: pa.ListArray) -> Column | None:
         """Return groups as a column; None if keys or values form none."""
-        encoded = groups.keys if self._is_global else _without_spans(groups.keys)
-        keys = column_of_keys(list(map(self._decode_key, encoded.to_pylist())))
-        items = None if keys is None else _joined(list(self._cells.decode(groups.cells)))
-        if keys is None or items is None:
+        encoded = keys if self._is_global else _without_spans(keys)
+        names = column_of_keys(list(map(self._decode_key, encoded.to_pylist())))
+        items = None if names is None else _joined(list(self._cells.decode(groups.flatten())))
+        if names is None or items is None:
             return None
-        lists = pa.ListArray.from_arrays(pa.array(groups.bounds, pa.int32()), items[0])
-        array = pa.StructArray.from_arrays([keys.array, lists], _NAMES)
-        return column_of(array, RecordShape(tuple, _NAMES, (keys.shape, Lists(items[1]))))
+        bounds = groups.offsets.to_numpy()
+        lists = pa.ListArray.from_arrays(pa.array(bounds - bounds[0]), items[0])
+        array = pa.StructArray.from_arrays([names.array, lists], _NAMES)
+        return column_of(array, RecordShape(tuple, _NAMES, (names.shape, Lists(items[1]))))
 
     def _block(self, column: Column, keys: pa.Array) -> Block:
         if self._is_global:
@@ -223,10 +172,7 @@ def _is_open(keys: pa.Array, bucket: int, order: int) -> Any:
 def _without_spans(keys: pa.Array) -> pa.Array:
     """Return keys without the windows behind them."""
     offsets = offsets_of(keys).astype(np.int64)
-    bounds = np.empty(2 * len(keys), np.int32)
-    bounds[::2], bounds[1::2] = offsets[:-1] - offsets[0], offsets[1:] - offsets[0] - SPAN.size
-    pieces = binary(np.append(bounds, bounds[-1]), bytes_of(keys))
-    return pieces.take(pa.array(np.arange(0, len(bounds), 2)))
+    return between(buffer_of(keys), offsets[:-1], offsets[1:] - SPAN.size)
 
 
 def _joined(parts: list[tuple[Column, Positions | None]]) -> tuple[pa.Array, Shape] | None:

@@ -34,7 +34,7 @@ from sparkbeam.worker.slots import are_scattered, in_slots
 
 _MOST_WAITING = 32 << 20
 _LARGE = 32 << 10
-"""Size of values above which a key has its own rows, in bytes."""
+"""Size of values above which those of a key are a run, in bytes."""
 
 SPAN = struct.Struct(">qq")
 """Window behind a key: start and end in microseconds, the finest unit of all coders."""
@@ -146,33 +146,42 @@ class PackedGroupSink(Sink):
             rows = rows[np.argsort(places[rows], kind="stable")]
             for part in np.split(rows, np.flatnonzero(np.diff(places[rows])) + 1):
                 runs = self._large_runs(some.cells.take(pa.array(part)))
-                key = some.keys[int(part[0])].as_py()
-                write_large(self._rows, self._tag, key, runs)
+                self._write_runs([some.keys[int(part[0])].as_py()] * len(runs), runs)
             some = some.take(np.flatnonzero(~are_large[places]))
         if len(some):
             write(self._rows, self._tag, CellKind.VALUES, some)
 
-    def _large_runs(self, cells: pa.Array) -> Iterator[bytes]:
-        """Yield the values in cells of a key, in runs as the coder writes them."""
+    def _large_runs(self, cells: pa.Array) -> list[bytes]:
+        """Return the values in cells of a key, in runs as the coder writes them."""
         values = self._cells.values(cells)
         step = max(1, CELL_BYTES * len(cells) // max(1, cells.nbytes))
         starts = range(0, len(values), step)
-        return (self._runs.encode(values[start : start + step]) for start in starts)
+        return [self._runs.encode(values[start : start + step]) for start in starts]
 
     def _flush_table(self) -> None:
         """Turn the runs of the table into rows."""
         keys: list[bytes] = []
-        cells: list[bytes] = []
-        for window, encoded, runs, _ in self._table.take():
+        runs: list[bytes] = []
+        size = 0
+        for window, encoded, some, _ in self._table.take():
             suffix = self._suffix(window)
-            for key, run in zip(encoded, runs, strict=True):
-                if len(run) > _LARGE:
-                    write_large(self._rows, self._tag, key + suffix, iter((run,)))
-                else:
-                    keys.append(key + suffix)
-                    cells.append(run)
+            keys += [key + suffix for key in encoded]
+            runs += some
+            size += sum(map(len, some))
+            if size >= _MOST_WAITING:
+                self._write_runs(keys, runs)
+                keys, runs, size = [], [], 0
+        self._write_runs(keys, runs)
+
+    def _write_runs(self, keys: list[bytes], runs: list[bytes]) -> None:
+        small = [at for at, run in enumerate(runs) if len(run) <= CELL_BYTES]
+        if len(small) < len(runs):
+            for key, run in zip(keys, runs, strict=True):
+                if len(run) > CELL_BYTES:
+                    write_large(self._rows, self._tag, key, run)
+            keys, runs = [keys[at] for at in small], [runs[at] for at in small]
         if keys:
-            some = CellsOfKeys(pa.array(keys, pa.binary()), pa.array(cells, pa.binary()))
+            some = CellsOfKeys(pa.array(keys, pa.binary()), pa.array(runs, pa.binary()))
             write(self._rows, self._tag, CellKind.RUNS, some)
 
     def _suffix(self, window: BoundedWindow) -> bytes:

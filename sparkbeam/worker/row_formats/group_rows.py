@@ -6,10 +6,7 @@
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import reduce
-from itertools import groupby
-from operator import itemgetter
-from typing import Any
+from typing import Any, TypeVar
 
 from apache_beam.coders import coder_impl, coders
 from apache_beam.transforms.core import Windowing
@@ -20,10 +17,11 @@ from apache_beam.transforms.window import (
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
+from sparkbeam.aggregate.aggregator import Stamps
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros
 from sparkbeam.wire.rows import Row
 from sparkbeam.worker.blocks import BLOCK_BYTES, Block
-from sparkbeam.worker.group_timestamps import ON_TIME, ONLY_FIRING, combine_stamps
+from sparkbeam.worker.group_timestamps import combine_stamps, pane_of
 from sparkbeam.worker.row_formats.group_packs import PackedGroupSink
 from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.row_formats.key_table import RunTable
@@ -33,7 +31,7 @@ _BLOCK_SIZE = 1000
 _GROUP_BYTES = 200
 """Memory of a group besides its values, in bytes."""
 
-_KEY = itemgetter(0)
+_Place = TypeVar("_Place")
 
 
 class GroupSink(Sink):
@@ -93,85 +91,62 @@ def groups(
     rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
 ) -> Iterator[Block]:
     """Yield the groups of rows that are sorted by key."""
-    if combine_stamps(windowing) is not None:
-        return stamped_groups(rows, coder, windowing)
-    is_global = isinstance(windowing.windowfn, GlobalWindows)
-    return (global_groups if is_global else windowed_groups)(rows, coder, windowing)
-
-
-def global_groups(
-    rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
-) -> Iterator[Block]:
-    """Yield groups of the global window at its end, with small ones in blocks."""
-    pair = coder.wrapped_value_coder
-    decode_key = pair.key_coder().get_impl().decode_nested
-    runs = RunCoder(pair.value_coder().get_impl())
-    window = GlobalWindow()
-    template = WindowedValue(None, coded_end(window), (window,), ONLY_FIRING)
-    block: list[Any] = []
-    size = 0
-    for key, values in _by_key(rows, runs):
-        block.append((decode_key(key), values.values()))
-        size += values.bytes
-        if size > BLOCK_BYTES or len(block) >= _BLOCK_SIZE:
-            yield Block(template, block)
-            block, size = [], 0
-    if block:
-        yield Block(template, block)
-
-
-def _by_key(rows: Iterator[Row], runs: RunCoder) -> Iterator[tuple[bytes, ValuesBuilder]]:
-    """Gather the rows of each key; a plain loop, as it runs for every row."""
-    current: bytes | None = None
-    values = ValuesBuilder(runs)
-    for key, _, run in rows:
-        if key != current:
-            if current is not None:
-                yield current, values
-                values = ValuesBuilder(runs)
-            current = key
-        values.append(run)
-    if current is not None:
-        yield current, values
-
-
-def windowed_groups(
-    rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
-) -> Iterator[Block]:
-    """Yield groups at the end of their windows, with small ones of a window in blocks."""
     pair = coder.wrapped_value_coder
     decode_key = pair.key_coder().get_impl().decode_from_stream
+    is_global = isinstance(windowing.windowfn, GlobalWindows)
     decode_window = windowing.windowfn.get_window_coder().decode
-    runs = RunCoder(pair.value_coder().get_impl())
+    combine, pane = combine_stamps(windowing), pane_of(windowing)
 
-    def groups() -> Iterator[tuple[bytes, Any, ValuesBuilder]]:
-        for composite, values in _by_key(rows, runs):
+    def found() -> Iterator[tuple[tuple[bytes, int], Any, ValuesBuilder]]:
+        by_key = _by_key(rows, RunCoder(pair.value_coder().get_impl()), combine)
+        for composite, stamp, values in by_key:
             stream = coder_impl.create_InputStream(composite)
             key = decode_key(stream, True)
-            yield stream.read_all(False), key, values
+            yield (stream.read_all(False), stamp), key, values
 
-    def template(suffix: bytes) -> WindowedValue:
-        window = decode_window(suffix)
-        return WindowedValue(None, coded_end(window), (window,), ON_TIME)
+    def template(place: tuple[bytes, int]) -> WindowedValue:
+        suffix, stamp = place
+        window = GlobalWindow() if is_global else decode_window(suffix)
+        time = coded_end(window) if combine is None else coded(Timestamp(micros=stamp))
+        return WindowedValue(None, time, (window,), pane)
 
-    return by_window(groups(), template)
+    return by_window(found(), template)
+
+
+def _by_key(
+    rows: Iterator[Row], runs: RunCoder, combine: Stamps | None
+) -> Iterator[tuple[bytes, int, ValuesBuilder]]:
+    """Gather the rows of each key; a plain loop, as it runs for every row."""
+    current: bytes | None = None
+    stamp, values = 0, ValuesBuilder(runs)
+    for key, order, run in rows:
+        if key != current:
+            if current is not None:
+                yield current, stamp, values
+                values = ValuesBuilder(runs)
+            current, stamp = key, order
+        elif combine is not None:
+            stamp = combine(stamp, order)
+        values.append(run)
+    if current is not None:
+        yield current, stamp, values
 
 
 def by_window(
-    groups: Iterable[tuple[bytes, Any, ValuesBuilder]], template: Callable[[bytes], WindowedValue]
+    groups: Iterable[tuple[_Place, Any, ValuesBuilder]], template: Callable[[_Place], WindowedValue]
 ) -> Iterator[Block]:
     """Yield groups in blocks, with small ones of a window in one.
 
     Args:
-        groups: the encoded window of each, the key and the values.
+        groups: the encoded window of each, possibly with its timestamp, the key and the values.
         template: makes the common windowing of the elements of a window.
     """
-    held: dict[bytes, Block] = {}
+    held: dict[_Place, Block] = {}
     size = 0
-    for suffix, key, values in groups:
-        block = held.get(suffix)
+    for place, key, values in groups:
+        block = held.get(place)
         if block is None:
-            block = held[suffix] = Block(template(suffix), [])
+            block = held[place] = Block(template(place), [])
         block.values.append((key, values.values()))
         size += _GROUP_BYTES + values.bytes
         if size > BLOCK_BYTES or len(block) >= _BLOCK_SIZE:
@@ -179,27 +154,3 @@ def by_window(
             held = {}
             size = 0
     yield from held.values()
-
-
-def stamped_groups(
-    rows: Iterator[Row], coder: coders.WindowedValueCoder, windowing: Windowing
-) -> Iterator[Block]:
-    """Yield groups with timestamps that come from those of their values."""
-    combine = combine_stamps(windowing)
-    assert combine is not None
-    pair = coder.wrapped_value_coder
-    decode_key = pair.key_coder().get_impl().decode_from_stream
-    decode_window = windowing.windowfn.get_window_coder().decode
-    runs = RunCoder(pair.value_coder().get_impl())
-    for composite, group in groupby(rows, _KEY):
-        values = ValuesBuilder(runs)
-        stamps = []
-        for _, order, run in group:
-            values.append(run)
-            stamps.append(order)
-        stream = coder_impl.create_InputStream(composite)
-        key = decode_key(stream, True)
-        window = decode_window(stream.read_all(False))
-        timestamp = coded(Timestamp(micros=reduce(combine, stamps)))
-        template = WindowedValue(None, timestamp, (window,), ON_TIME)
-        yield Block(template, [(key, values.values())])

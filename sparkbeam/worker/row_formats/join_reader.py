@@ -202,13 +202,7 @@ class _SideReader:
         """Return the values of rows; None for null."""
         if kind == _ELEMENT:
             return _values(column, self._runs)
-        found: list[Any] = [None] * len(column)
-        for values, places in self.columns(column, kind):
-            if places is None:
-                return values.values()
-            for at, value in zip(places.tolist(), values.values(), strict=True):
-                found[at] = value
-        return found
+        return [None] * len(column) if kind == _NOTHING else self._cells.values(_as_binary(column))
 
     def columns(self, column: pa.Array, kind: int) -> Iterator[tuple[Column, Positions | None]]:
         """Yield the values of cells, as :meth:`RowCells.decode` gives them."""

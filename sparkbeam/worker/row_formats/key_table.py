@@ -29,17 +29,12 @@ _WINDOW_BYTES = 1500
 IMMUTABLE = frozenset([int, float, str, bytes, bool, type(None)])
 """Types of values that may be kept unchanged."""
 
-HASHED_AS_ENCODED = (int, str, bytes)
+HASHED_AS_ENCODED = frozenset([int, str, bytes])
 """Types of keys that are equal when, and only when, their encodings are."""
 
 _SIZED = frozenset([str, bytes])
 _FIXED = IMMUTABLE - _SIZED
 _NO_WINDOW = object()
-_ENCODED = type(None)
-"""Type that stands for encoded keys; a key that is None is one of them."""
-
-
-_Runs = dict[type, defaultdict[Any, list[Any]]]
 
 
 def immutable_size(value: Any) -> int:
@@ -70,16 +65,22 @@ def all_immutable(values: Sequence[Any]) -> bool:
 
 
 class _WindowTable:
-    """The runs of one window, as objects and as encodings, by the type of the key and the key."""
+    """The runs of one window by key.
+
+    Attributes:
+        objects, encodings: by keys that stand for their encodings.
+        by_encoding: encodings by encoded keys.
+    """
 
     def __init__(self) -> None:
-        self.objects: _Runs = {kind: defaultdict(list) for kind in HASHED_AS_ENCODED}
-        self.encodings: _Runs = {kind: defaultdict(list) for kind in (*HASHED_AS_ENCODED, _ENCODED)}
+        self.objects: defaultdict[Any, list[Any]] = defaultdict(list)
+        self.encodings: defaultdict[Any, list[Any]] = defaultdict(list)
+        self.by_encoding: defaultdict[Any, list[Any]] = defaultdict(list)
         self.stamps: dict[bytes, int] = {}
 
     def count(self) -> int:
         """Return the number of values."""
-        tables = (*self.objects.values(), *self.encodings.values())
+        tables = self.objects, self.encodings, self.by_encoding
         return sum(sum(map(len, by_key.values())) for by_key in tables)
 
 
@@ -119,10 +120,10 @@ class RunTable:
             return self._bytes > TABLE_BYTES
         self._select(window)
         if value_kinds <= IMMUTABLE:
-            by_key = self._last.objects[kind]
+            by_key = self._last.objects
             sized = not value_kinds.isdisjoint(_SIZED)
         else:
-            by_key = self._last.encodings[kind]
+            by_key = self._last.encodings
             sized = True
             pairs = list(zip(keys, map(self._encode_value, values), strict=True))
         before = len(by_key)
@@ -150,13 +151,13 @@ class RunTable:
         if self._combine is not None:
             self._stamp(key, stamp)
         kind = type(value)
-        if kind in IMMUTABLE and type(key) in self._last.objects:
-            return self._append(self._last.objects[type(key)], key, value, sized=kind in _SIZED)
+        is_plain = type(key) in HASHED_AS_ENCODED
+        if is_plain and kind in IMMUTABLE:
+            return self._append(self._last.objects, key, value, sized=kind in _SIZED)
         encoded = self._encode_value(value)
-        by_key = self._last.encodings.get(type(key))
-        if by_key is None or key is None:
-            by_key, key = self._last.encodings[_ENCODED], self._encode_key(key)
-        return self._append(by_key, key, encoded, sized=True)
+        if is_plain:
+            return self._append(self._last.encodings, key, encoded, sized=True)
+        return self._append(self._last.by_encoding, self._encode_key(key), encoded, sized=True)
 
     def _append(
         self, by_key: defaultdict[Any, list[Any]], key: Any, value: Any, *, sized: bool
@@ -184,15 +185,15 @@ class RunTable:
         average = max(1, self._bytes) / max(1, sum(table.count() for table in windows.values()))
         self._clear()
         for window, table in windows.items():
-            for tables, encode in (
+            for by_key, encode in (
                 (table.objects, self._runs.encode),
                 (table.encodings, self._runs.join),
+                (table.by_encoding, self._runs.join),
             ):
-                for kind, by_key in tables.items():
-                    for keys, runs in _parts(by_key, encode, average):
-                        if kind is not _ENCODED:
-                            keys = list(map(self._encode_key, keys))
-                        yield window, keys, runs, self._stamps(table, keys)
+                for keys, runs in _parts(by_key, encode, average):
+                    if by_key is not table.by_encoding:
+                        keys = list(map(self._encode_key, keys))
+                    yield window, keys, runs, self._stamps(table, keys)
 
     def _stamps(self, table: _WindowTable, keys: list[bytes]) -> list[int]:
         if self._combine is None:

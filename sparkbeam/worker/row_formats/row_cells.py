@@ -31,7 +31,14 @@ from sparkbeam.columns.python_types import (
 from sparkbeam.columns.vectors import Bools
 from sparkbeam.plan.join_columns import why_no_cells
 from sparkbeam.plan.round_trips import round_tripped
-from sparkbeam.wire.binary import bytes_of, fixed_cells, offsets_of
+from sparkbeam.wire.binary import (
+    Bytes,
+    between,
+    buffer_of,
+    bytes_of,
+    fixed_cells,
+    offsets_of,
+)
 from sparkbeam.worker.row_formats.type_heads import HeadCoder
 from sparkbeam.worker.value_columns import Column, column_of
 
@@ -164,22 +171,14 @@ class _Form:
 
     def _records_and_texts(self, cells: pa.Array) -> tuple[npt.NDArray[Any], Iterator[pa.Array]]:
         """Return the records of cells, and their texts, one after the other."""
-        size, count = self.record.itemsize, len(cells)
+        size = self.record.itemsize
         of_texts = [at for at, part in enumerate(self.parts) if part in _TEXTS]
         if not of_texts:
             return bytes_of(cells).view(self.record), iter(())
-        starts = offsets_of(cells).astype(np.int64)
-        bounds = np.empty((count, 2), np.int32)
-        bounds[:, 0] = starts[:-1]
-        bounds[:, 1] = starts[:-1] + size
-        ends = np.append(bounds.ravel(), np.int32(starts[-1]))
-        pieces = pa.Array.from_buffers(
-            pa.binary(), 2 * count, [None, pa.py_buffer(ends), cells.buffers()[2]]
-        )
-        heads = pieces.take(pa.array(np.arange(0, 2 * count, 2)))
-        records = bytes_of(heads).view(self.record)
+        starts, data = offsets_of(cells)[:-1].astype(np.int64), buffer_of(cells)
+        records = bytes_of(between(data, starts, starts + size)).view(self.record)
         lengths = [records[str(at)].astype(np.int64) for at in of_texts]
-        return records, _texts(cells, starts[:-1] + size, lengths)
+        return records, _texts(data, starts + size, lengths)
 
     def _array(
         self,
@@ -214,18 +213,11 @@ class _Form:
 
 
 def _texts(
-    cells: pa.Array, starts: npt.NDArray[np.int64], lengths: list[npt.NDArray[np.int64]]
+    data: Bytes, starts: npt.NDArray[np.int64], lengths: list[npt.NDArray[np.int64]]
 ) -> Iterator[pa.Array]:
     """Yield the texts of cells, each as binary without anything around it."""
-    count = len(starts)
-    chosen = pa.array(np.arange(0, 2 * count, 2))
     for length in lengths:
-        bounds = np.stack([starts, starts + length], axis=1).astype(np.int32).ravel()
-        ends = np.append(bounds, bounds[-1])
-        pieces = pa.Array.from_buffers(
-            pa.binary(), 2 * count, [None, pa.py_buffer(ends), cells.buffers()[2]]
-        )
-        yield pieces.take(chosen)
+        yield between(data, starts, starts + length)
         starts = starts + length
 
 
