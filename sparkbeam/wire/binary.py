@@ -39,7 +39,7 @@ def fixed_cells(values: npt.NDArray[Any]) -> pa.Array:
     return binary(offsets, values)
 
 
-def taken(array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
+def take_cells(array: pa.Array, rows: npt.NDArray[np.int64]) -> pa.Array:
     """Return the values of a binary array at some positions.
 
     Values of one length are copied by numpy, several times faster than by Arrow.

@@ -30,7 +30,6 @@ from sparkbeam.wire.binary import (
     bytes_of,
     fixed_cells,
     offsets_of,
-    taken,
 )
 from sparkbeam.wire.keywords import hashes_of, mixed
 from sparkbeam.wire.rows import CELL_BYTES, Orders, RowWriter
@@ -90,7 +89,7 @@ class CellsOfKeys:
 
     def take(self, rows: npt.NDArray[np.int64]) -> "CellsOfKeys":
         """Return the rows at some positions."""
-        return CellsOfKeys(taken(self.keys, rows), taken(self.cells, rows))
+        return CellsOfKeys(take_cells(self.keys, rows), take_cells(self.cells, rows))
 
     @staticmethod
     def joined(parts: "list[CellsOfKeys]") -> "CellsOfKeys":

@@ -25,7 +25,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.aggregator import in_session
 from sparkbeam.plan.row_formats import AggregateRows
-from sparkbeam.wire.binary import taken
+from sparkbeam.wire.binary import take_cells
 from sparkbeam.wire.key_packs import CellsOfKeys, write_by_time
 from sparkbeam.wire.rounding import coded, coded_end, coded_micros, coded_span
 from sparkbeam.wire.rows import CELL_BYTES, Row
@@ -74,7 +74,7 @@ class TotalsSink(GroupSink):
                 rows = rows.part(places)
             ends = spans if self._slices.count > 1 else rows.ends
         cells = number_cells(rows.starts, ends, rows.stamps, rows.totals)
-        some = CellsOfKeys(taken(self._keys.of_keys(found.keys), rows.keys), cells)
+        some = CellsOfKeys(take_cells(self._keys.of_keys(found.keys), rows.keys), cells)
         write_by_time(self._rows, self._tag, some, rows.starts, spans)
 
     def flush(self) -> None:
@@ -140,7 +140,7 @@ class SessionSink(Sink):
 
     def _write_aggregates(self, found: KeyedAggregates) -> None:
         rows = found.rows
-        keys = taken(self._keys.of_keys(found.keys), rows.keys)
+        keys = take_cells(self._keys.of_keys(found.keys), rows.keys)
         if rows.are_numbers:
             cells = number_cells(rows.starts, rows.ends, rows.stamps, rows.totals)
             write_by_time(self._rows, self._tag, CellsOfKeys(keys, cells), rows.starts)

@@ -20,7 +20,7 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.columns.python_types import Lists, RecordShape, Shape, Union
 from sparkbeam.columns.vectors import Positions
 from sparkbeam.plan.group_columns import joined_shape
-from sparkbeam.wire.binary import between, buffer_of, offsets_of, taken
+from sparkbeam.wire.binary import between, buffer_of, offsets_of, take_cells
 from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead, bucket_and_order
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
@@ -93,7 +93,7 @@ class _Groups:
         """Yield the groups that are columns; all others go to builders of values."""
         found = values.keys.dictionary_encode()
         keys, places = found.dictionary, found.indices.to_numpy()
-        cells = taken(values.cells, np.argsort(places, kind="stable"))
+        cells = take_cells(values.cells, np.argsort(places, kind="stable"))
         bounds = np.concatenate([[0], np.cumsum(np.bincount(places, minlength=len(keys)))])
         groups = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), cells)
         are_large = np.diff(offsets_of(cells).astype(np.int64)[bounds]) > LIST_BYTES
