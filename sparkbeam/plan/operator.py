@@ -5,7 +5,7 @@ workers get it with their stage and have it run the step.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self, TypeAlias
 
@@ -16,7 +16,19 @@ from sparkbeam.plan.planned_step import PlannedStep
 BEAMS_OWN = "it runs as Beam's own operation"
 """Reason why a step without an operation of sparkbeam takes single elements."""
 
-Result: TypeAlias = Compiled | Refused | DataDependent | RecordShape | None
+
+@dataclass(frozen=True)
+class Accumulators:
+    """Accumulators as numbers in columns, between the phases of a combine.
+
+    Attributes:
+        output: the type of the pairs of a key and an output; None if they are no columns.
+    """
+
+    output: RecordShape | None
+
+
+Result: TypeAlias = Compiled | Refused | DataDependent | RecordShape | Accumulators | None
 """Columns behind a step, or the reason why it takes elements; None if only the data can tell.
 
 A function that parses JSON is :class:`DataDependent`: its data tell whether it takes columns, too.
@@ -43,9 +55,6 @@ class Operator(ABC):
 
     reads_tables: ClassVar[bool] = False
     """True if it makes elements of the rows of Arrow tables."""
-
-    before_shuffle: ClassVar[bool] = False
-    """True if columns leave the stage by it: it combines them before a shuffle."""
 
     urn: ClassVar[str] = ""
     """URN of the transforms that it matches; other conditions are those of ``matches``."""
@@ -99,17 +108,9 @@ class Operator(ABC):
         """Return the parts of its elements that it reads if columns end here."""
         return ALL
 
-    def result_type(self, step: PlannedStep, pair: Shape) -> Shape | None:
-        """Return the type of the outputs that it extracts of accumulators; None for no columns.
-
-        Args:
-            pair: the type of the pairs that were combined.
-        """
-        return None
-
-    def results(self, step: PlannedStep) -> Iterable[str]:
-        """Return the PCollections that are columns if it takes columns and makes some."""
-        return step.transform.outputs.values()
+    def merged_type(self, accumulators: Accumulators) -> Result:
+        """Return the type of its output if it gets accumulators, as :meth:`output_type` does."""
+        return Refused(BEAMS_OWN)
 
 
 Planner: TypeAlias = Callable[[Stage], tuple[Operator, ...]]

@@ -38,6 +38,8 @@ from sparkbeam.plan import (
     validity,
     view_firings,
 )
+from sparkbeam.plan.column_flow import ColumnFlow
+from sparkbeam.plan.column_steps import with_column_steps
 from sparkbeam.plan.grouping import Grouping, SessionAggregator
 from sparkbeam.plan.join_payload import JOIN_URN, LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.memo import memo
@@ -57,7 +59,6 @@ from sparkbeam.plan.model import (
 )
 from sparkbeam.plan.object_identity import stable_name
 from sparkbeam.plan.operator import Planner
-from sparkbeam.plan.packed_grouping import with_packed_groups
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import Descriptor, ParsedStage, combine_fn_of, share
 from sparkbeam.plan.projection import projected
@@ -107,7 +108,9 @@ def translate(
             context.components, stages, planner, applied, streaming, sessions, in_columns
         )
         plan = translation.plan()
-        plan = projected(with_packed_groups(plan)) if in_columns else plan
+        if in_columns:
+            flow = ColumnFlow(plan)
+            plan = with_column_steps(projected(flow), flow)
         return with_spilled_ports(plan) if local and not streaming else plan
     except SparkBeamError:
         raise

@@ -35,7 +35,6 @@ from pyspark.sql import types as st
 
 from sparkbeam import Join
 from sparkbeam.io import ReadFromArrow, ReadFromSpark, WriteToSpark
-from sparkbeam.plan.column_steps import steps_by_stage
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.projection import read_of_tables
 
@@ -67,7 +66,7 @@ def words(plan: Plan) -> list[str]:
         lines += [f"groups {stage.grouping.format}"] if stage.grouping is not None else []
         lines += [
             f"{step.label}: {step.words}"
-            for step in steps_by_stage(plan).get(stage.id, [])
+            for step in stage.column_steps
             if step.reason != "it makes them"
         ]
     return lines
@@ -588,7 +587,8 @@ def test_plans_with_an_aggregator_of_sessions(golden: Golden, aggregator: str) -
 def test_without_columns_all_is_read_and_nothing_is_said(name: str) -> None:
     plan = planned(lambda p: ROWS[name](of_spark(p)), "--columns=off")
     (spec,) = plan.spark_reads.values()
-    assert (len(spec.read), spec.is_compiled, steps_by_stage(plan)) == (len(SCHEMA), False, {})
+    assert (len(spec.read), spec.is_compiled) == (len(SCHEMA), False)
+    assert not any(stage.column_steps for stage in plan.stages)
     assert "groups GroupRows(packed=True)" not in words(plan)
 
 
@@ -652,5 +652,5 @@ def test_branches_of_branches_are_followed_once() -> None:
             )
             rows = tuple(both) | f"Flatten {depth}" >> beam.Flatten()
 
-    (steps,) = steps_by_stage(planned(build)).values()
-    assert {step.words for step in steps} == {"columns"}
+    (stage,) = planned(build).stages
+    assert {step.words for step in stage.column_steps} == {"columns"}
