@@ -25,7 +25,6 @@ from sparkbeam.plan.model import (
     Stage,
 )
 from sparkbeam.plan.parsed_stage import parsed
-from sparkbeam.plan.projection import read_of_tables
 from sparkbeam.plan.row_formats import KeyedRows
 
 WIDTH = 100
@@ -118,8 +117,8 @@ def stages(
             *([("hot", hot[stage.id])] if hot and stage.id in hot else []),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
             *(
-                ("step", f"{printable(reading)}: {needed} of {there} columns")
-                for reading, needed, there in read_of_tables(stage)
+                ("step", f"{printable(one.reading)}: {len(one.names)} of {one.count} columns")
+                for one in stage.needed_columns
             ),
             *(("step", line) for line in _steps(stage, refused.get(stage.id, {}))),
             *(("side", line) for line in _side_inputs(reads[stage.id])),

@@ -1,5 +1,7 @@
 """Merging of accumulators behind a shuffle, the second phase of a combine."""
 
+from typing import Self
+
 from apache_beam.runners.worker import operations
 
 from sparkbeam.accumulators.vectorized_accumulators import form_of
@@ -16,14 +18,20 @@ class Merge(Operator):
 
     urn = MERGE_ACCUMULATORS
 
+    @classmethod
+    def matches(cls, step: PlannedStep) -> Self | None:
+        return cls(step.label, _why_elements(step)) if step.urn == cls.urn else None
+
     def run(self, step: Step) -> operations.Operation:
         return make_phase(MergeOperation, step)
 
-    def describe(self, step: PlannedStep) -> str | None:
-        if form_of(step.combine_fn) is None:
-            return NO_FORM
-        how = step.stage.grouping
-        return None if how is None or how.merges_columns else how.format.why_elements
-
     def merged_type(self, accumulators: Accumulators) -> Result:
         return accumulators
+
+
+def _why_elements(step: PlannedStep) -> str | None:
+    """Return the reason why accumulators are merged one by one; None if columns may be taken."""
+    if form_of(step.combine_fn) is None:
+        return NO_FORM
+    how = step.stage.grouping
+    return None if how is None or how.merges_columns else how.format.why_elements

@@ -76,7 +76,7 @@ class StageFlow:
             for step in self.readers(pcollection):
                 made: Columns | None = columns
                 if not step.operator.hands_on:
-                    made = _made(columns, self._result(step, columns.shape))
+                    made = _columns_of(columns, self._result(step, columns.shape))
                 if made is not None:
                     waiting += [(output, made) for output in step.transform.outputs.values()]
 
@@ -126,7 +126,7 @@ class StageFlow:
         return any(isinstance(s, RecordShape) and as_pair(coder, s) is not None for s in shapes)
 
 
-def _made(columns: Columns, result: Result) -> Columns | None:
+def _columns_of(columns: Columns, result: Result) -> Columns | None:
     """Return the columns that a step makes of columns; None if it makes none that are known."""
     if isinstance(result, Compiled):
         tag = result.constant(1, 0)

@@ -121,5 +121,5 @@ def _step(planned: PlannedStep, taken: _Held, held: dict[str, _Held]) -> ColumnS
     if isinstance(taken, _Elements):
         maker = "it" if taken.maker == planned.stage.applied(label) else taken.maker
         return ColumnStep(label, f"{maker} makes them")
-    reason = operator.describe(planned)
-    return ColumnStep(label, reason, is_certain=reason is not None or taken == _COLUMNS)
+    is_certain = operator.reason is not None or taken == _COLUMNS
+    return ColumnStep(label, operator.reason, is_certain)

@@ -19,6 +19,7 @@ from sparkbeam.plan.row_formats import RowFormat
 from sparkbeam.plan.spark_io import ReadSpec, WriteSpec
 
 if TYPE_CHECKING:  # Processes that need the model alone do without Beam.
+    from sparkbeam.plan.arrow_batches import NeededColumns
     from sparkbeam.plan.grouping import Grouping, SessionAggregator
     from sparkbeam.plan.operator import Operator
 
@@ -228,6 +229,11 @@ class Stage:
     def creates(self) -> bool:
         """True if it starts with a Create, of whose values each task takes its share."""
         return any(operator.creates for operator in self.operators)
+
+    @property
+    def needed_columns(self) -> "list[NeededColumns]":
+        """The columns that its steps read of tables, of those that do not read all."""
+        return [one.needed for one in self.operators if one.needed is not None]
 
     @property
     def is_behind_shuffle(self) -> bool:

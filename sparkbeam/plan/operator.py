@@ -6,10 +6,11 @@ workers get it with their stage and have it run the step.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeAlias
 
 from sparkbeam.columns import ALL, Compiled, DataDependent, Paths, RecordShape, Refused, Shape
+from sparkbeam.plan.arrow_batches import NeededColumns
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.planned_step import PlannedStep
 
@@ -42,10 +43,12 @@ class Operator(ABC):
     Attributes:
         label: the label of the step, which is the id of its transform.
         reason: the reason why it takes single elements; None if it may take columns.
+        needed: of a step that reads tables, the columns that are needed; None for all.
     """
 
     label: str
     reason: str | None = None
+    needed: NeededColumns | None = field(default=None, kw_only=True)
 
     over_blocks: ClassVar[bool] = True
     """False if no operation of Beam's can replace it, or it is one."""
@@ -83,13 +86,6 @@ class Operator(ABC):
         Returns:
             An operation of Beam's.
         """
-
-    def describe(self, step: PlannedStep) -> str | None:
-        """Return the reason why it takes elements, whatever its columns; None if it need not.
-
-        Called when the plan is explained.
-        """
-        return self.reason
 
     @property
     def hands_on(self) -> bool:

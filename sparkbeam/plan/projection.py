@@ -8,22 +8,18 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import ceil
 
-import apache_beam as beam
-from apache_beam.portability.api import beam_runner_api_pb2
-
 from sparkbeam.columns import ALL, Compiled, Paths, RecordShape, Refused, Shape, Union
-from sparkbeam.plan.arrow_batches import ReadBatches, schema_read
+from sparkbeam.plan.arrow_batches import NeededColumns
 from sparkbeam.plan.column_flow import ColumnFlow, Type
-from sparkbeam.plan.model import CREATE_URN, Plan, Port, Source, Stage
+from sparkbeam.plan.model import Plan, Port, Source, Stage
 from sparkbeam.plan.operator import Accumulators
-from sparkbeam.plan.pardo_functions import dofn_of, set_dofn
-from sparkbeam.plan.parsed_stage import parsed, proto_of
+from sparkbeam.plan.pardo_functions import dofn_of
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.row_formats import ElementRows
 from sparkbeam.plan.source_columns import schema_of
 from sparkbeam.plan.spark_io import ReadSpec
-from sparkbeam.upstream.beam_files import DividedRead, source_of_read, with_source
-from sparkbeam.upstream.parquet import RowGroupSource
+from sparkbeam.upstream.beam_files import DividedRead
 
 _COLUMNAR = frozenset(["parquet", "orc", "delta", "kafka"])
 """Formats whose columns can be left out. In others a column may be what makes a row malformed."""
@@ -151,21 +147,6 @@ def _names(shape: Shape, needed: Paths) -> Iterator[str]:
                 yield from (f"{member.type.__name__}.{name}" for name in names)
 
 
-def read_of_tables(stage: Stage) -> Iterator[tuple[str, int, int]]:
-    """Yield the transforms of a stage that read some columns of tables.
-
-    Each comes with the number of columns that it reads, and the number of all columns.
-    """
-    for transform in parsed(stage).transforms.values():
-        fn = dofn_of(transform)
-        source = source_of_read(fn)
-        if isinstance(source, RowGroupSource) and source.schema and source.needed:
-            reading = transform.unique_name.rpartition("/Read/")[0]
-            yield reading, len(source.needed), len(source.schema)
-        elif isinstance(fn, ReadBatches) and len(fn.needed) < len(fn.names):
-            yield transform.unique_name.rpartition("/")[0], len(fn.needed), len(fn.names)
-
-
 def _over_fewer_columns(plan: Plan, needs: _RequiredFields) -> tuple[Stage, ...]:
     """Return the stages with steps that read only the needed columns of tables."""
     found: dict[str, frozenset[str] | None] = {}
@@ -174,13 +155,25 @@ def _over_fewer_columns(plan: Plan, needs: _RequiredFields) -> tuple[Stage, ...]
             others = found.get(reading, frozenset())
             found[reading] = None if needed is None or others is None else needed | others
     fewer = {f"{name}/Read/": needed for name, needed in found.items() if needed is not None}
-    stages = (_reading(stage, fewer) if fewer else stage for stage in plan.stages)
-    return tuple(
-        replace(stage, most_tasks=_most_tasks(stage))
-        if stage.creates and needs.is_compiled(before)
-        else stage
-        for before, stage in zip(plan.stages, stages, strict=True)
+    return tuple(_reading(stage, fewer, needs) for stage in plan.stages)
+
+
+def _reading(stage: Stage, fewer: Mapping[str, frozenset[str]], needs: _RequiredFields) -> Stage:
+    """Return a stage in which the steps whose names have some prefixes read fewer columns."""
+    transforms = parsed(stage).transforms
+    needed = {
+        operator.label: NeededColumns.of(transforms[operator.label], names)
+        for operator in stage.operators
+        for prefix, names in fewer.items()
+        if f"{operator.label}/".startswith(prefix)
+    }
+    operators = (
+        replace(one, needed=needed[one.label]) if one.label in needed else one
+        for one in stage.operators
     )
+    reading = replace(stage, operators=tuple(operators))
+    is_compiled = stage.creates and needs.is_compiled(stage)
+    return replace(reading, most_tasks=_most_tasks(reading)) if is_compiled else reading
 
 
 def _most_tasks(stage: Stage) -> int | None:
@@ -188,43 +181,12 @@ def _most_tasks(stage: Stage) -> int | None:
 
     It is for a stage that begins with files of columns.
     """
-    creates = list(parsed(stage).with_urn(CREATE_URN))
-    fn = dofn_of(creates[0]) if len(creates) == 1 else None
+    creates = [operator for operator in stage.operators if operator.creates]
+    fn = dofn_of(parsed(stage).transforms[creates[0].label]) if len(creates) == 1 else None
     if not isinstance(fn, DividedRead) or fn.footers is None:
         return None
-    assert isinstance(fn.source, RowGroupSource)
-    return max(1, ceil(fn.footers.batches(fn.source.needed or fn.footers.sizes)))
-
-
-def _reading(stage: Stage, fewer: Mapping[str, frozenset[str]]) -> Stage:
-    """Return a stage in which the steps whose names have some prefixes read fewer columns."""
-    descriptor = proto_of(stage.descriptor)
-    changed = False
-    for transform in descriptor.transforms.values():
-        for prefix, needed in fewer.items():
-            is_read = f"{transform.unique_name}/".startswith(prefix)
-            fn = _over_columns(transform, needed) if is_read else None
-            if fn is not None:
-                set_dofn(transform, fn)
-                changed = True
-    return replace(stage, descriptor=descriptor.SerializeToString()) if changed else stage
-
-
-def _over_columns(
-    transform: beam_runner_api_pb2.PTransform, needed: frozenset[str]
-) -> beam.DoFn | None:
-    """Return the DoFn of a step that reads tables, or puts out a source of them, for some columns.
-
-    None for other steps, and if all columns must be read.
-    """
-    fn = dofn_of(transform)
-    if isinstance(fn, ReadBatches):
-        return fn.reading(needed)
-    source = source_of_read(fn)
-    if fn is None or not isinstance(source, RowGroupSource):
-        return None
-    fewer = source.reading(needed, schema_read(transform.spec.payload))
-    return None if fewer is None else with_source(fn, fewer)
+    needed = creates[0].needed
+    return max(1, ceil(fn.footers.batches(fn.footers.sizes if needed is None else needed.names)))
 
 
 def _projected(plan: Plan, needs: _RequiredFields, source: Source) -> Source:

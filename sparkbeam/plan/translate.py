@@ -9,9 +9,10 @@ into a stage that reads several ports.
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
@@ -163,6 +164,10 @@ _Finished = dict[str, tuple[tuple[SideInput, ...], _Input]]
 """Side inputs and main input of each stage, by its id."""
 
 
+_SPECS: Mapping[str, Any] = {READ_URN: ReadSpec, WRITE_URN: WriteSpec, JOIN_URN: JoinSpec}
+"""The payloads of transforms that Spark executes, by their URNs."""
+
+
 class _Translation:
     def __init__(
         self,
@@ -185,6 +190,7 @@ class _Translation:
         self._tags = itertools.count()
         self._drafts: list[_Draft] = []
         self._writer: dict[str, _Draft] = {}
+        self._specs: dict[str, Any] = {}
         self._runner_transform: dict[str, beam_runner_api_pb2.PTransform] = {}
         self._source_tags: dict[str, int] = {}
         self._tables: dict[str, tuple[tuple[int, ...], ...]] = {}
@@ -195,6 +201,9 @@ class _Translation:
                 (transform,) = stage.transforms
                 if transform.spec.urn == WRITE_URN:
                     self._writes.append(transform)
+                if transform.spec.urn in _SPECS:
+                    spec = _SPECS[transform.spec.urn]
+                    self._specs[transform.unique_name] = spec.unpack(transform.spec.payload)
                 for output in transform.outputs.values():
                     self._runner_transform[output] = transform
             else:
@@ -252,7 +261,7 @@ class _Translation:
             tags = self._ports(written, ElementRows())
             label = self._label(transform.unique_name)
             name = transform.unique_name.rpartition("/")[0] or transform.unique_name
-            spec = WriteSpec.unpack(transform.spec.payload)
+            spec = self._specs[transform.unique_name]
             if spec.has_manifest and not self._streaming:
                 raise UnsupportedTransform(
                     label,
@@ -294,7 +303,7 @@ class _Translation:
         (pcollection,) = transform.outputs.values()
         coder_id = self._components.pcollections[pcollection].coder_id
         coder = pickler.dumps(self._context.coders.get_by_id(coder_id))
-        spec = ReadSpec.unpack(transform.spec.payload)
+        spec = self._specs[transform.unique_name]
         read = spec.translated(coder, in_columns=self._in_columns)
         return Source(name, outputs, read, inputs=self._tables.get(name, ()))
 
@@ -343,7 +352,7 @@ class _Translation:
         return _Input(Exchange.FORWARD, ElementRows(), tags)
 
     def _joined(self, transform: beam_runner_api_pb2.PTransform) -> _Input:
-        spec = JoinSpec.unpack(transform.spec.payload)
+        spec = self._specs[transform.unique_name]
         joined = transform.inputs[LEFT], transform.inputs[RIGHT]
         left = self._ports(joined[0], JoinRows())
         right = self._ports(joined[1], JoinRows(keys_only=not spec.keeps_right))

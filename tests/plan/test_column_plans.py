@@ -36,7 +36,6 @@ from pyspark.sql import types as st
 from sparkbeam import Join
 from sparkbeam.io import ReadFromArrow, ReadFromSpark, WriteToSpark
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.projection import read_of_tables
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -62,7 +61,10 @@ def words(plan: Plan) -> list[str]:
     """The columns that are read, the rows of groups, and what is said of each step."""
     lines = [f"reads {', '.join(spec.read) or 'nothing'}" for spec in plan.spark_reads.values()]
     for stage in plan.stages:
-        lines += [f"{name} reads {n} of {all} columns" for name, n, all in read_of_tables(stage)]
+        lines += [
+            f"{one.reading} reads {len(one.names)} of {one.count} columns"
+            for one in stage.needed_columns
+        ]
         lines += [f"groups {stage.grouping.format}"] if stage.grouping is not None else []
         lines += [
             f"{step.label}: {step.words}"

@@ -11,7 +11,7 @@ import pytest
 from own_sources import sources
 from plans import translated
 
-from sparkbeam.explain import describe
+from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.plan import parsed_stage
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.packed_grouping import with_packed_groups
@@ -35,7 +35,7 @@ def test_a_translation_parses_no_description_twice(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(parsed_stage, "proto_of", counted)
     _, plan = translated(grouped)
     with memo():
-        assert describe.stages(plan) == describe.stages(plan)
+        assert aggregations(plan) == aggregations(plan)
     assert set(seen.values()) == {1}
 
 
