@@ -14,8 +14,6 @@ from apache_beam.portability.api import beam_runner_api_pb2
 
 from sparkbeam.observe.figures.formats import counted
 from sparkbeam.observe.figures.summary import StageSummary, column_text
-from sparkbeam.plan.column_steps import applied, steps_by_stage
-from sparkbeam.plan.column_types import ColumnStep
 from sparkbeam.plan.grouping import Grouping
 from sparkbeam.plan.join_payload import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
 from sparkbeam.plan.model import (
@@ -27,7 +25,6 @@ from sparkbeam.plan.model import (
     Stage,
 )
 from sparkbeam.plan.parsed_stage import parsed
-from sparkbeam.plan.projection import read_of_tables
 from sparkbeam.plan.row_formats import KeyedRows
 
 WIDTH = 100
@@ -106,7 +103,6 @@ def stages(
         hot: descriptions of skewed partitions, by stage id; None before a run.
     """
     refused = {} if summary is None else _refused(plan, summary)
-    taken = defaultdict[str, list[ColumnStep]](list, steps_by_stage(plan))
     reads, written = defaultdict(list), defaultdict(list)
     for edge in edges(plan):
         reads[edge.reader.id].append(edge)
@@ -121,13 +117,10 @@ def stages(
             *([("hot", hot[stage.id])] if hot and stage.id in hot else []),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
             *(
-                ("step", f"{printable(reading)}: {needed} of {there} columns")
-                for reading, needed, there in read_of_tables(stage)
+                ("step", f"{printable(one.reading)}: {len(one.names)} of {one.count} columns")
+                for one in stage.needed_columns
             ),
-            *(
-                ("step", line)
-                for line in _steps(stage, taken.get(stage.id, []), refused.get(stage.id, {}))
-            ),
+            *(("step", line) for line in _steps(stage, refused.get(stage.id, {}))),
             *(("side", line) for line in _side_inputs(reads[stage.id])),
             *(("out", line) for line in _outputs(plan, stage, written[stage.id])),
         ]
@@ -216,19 +209,17 @@ def _refused(
     }
 
 
-def _steps(
-    stage: Stage, taken: Iterable[ColumnStep], refused: Mapping[str, Mapping[str, int]]
-) -> Iterator[str]:
+def _steps(stage: Stage, refused: Mapping[str, Mapping[str, int]]) -> Iterator[str]:
     """Describe how steps handle columns, and the blocks that they have refused.
 
     There is a line per step, or one for parts of a transform with the same description.
     """
-    how = {step.label: step.words for step in taken}
+    how = {step.label: step.words for step in stage.column_steps}
     said = [
         (label, column_text(how.get(label, ""), refused.get(label, {})))
         for label in dict.fromkeys([*how, *refused])
     ]
-    for (whole, words), some in groupby(said, lambda one: (applied(stage, one[0]), one[1])):
+    for (whole, words), some in groupby(said, lambda one: (stage.applied(one[0]), one[1])):
         labels = [label for label, _ in some]
         yield printable(f"{labels[0] if len(labels) == 1 else whole}: {words}")
 

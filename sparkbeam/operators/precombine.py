@@ -1,5 +1,6 @@
 """Combining before a shuffle, the first phase of a combine."""
 
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -8,10 +9,12 @@ from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import GlobalWindows, Sessions
 
 from sparkbeam.accumulators.choices import choice_of
+from sparkbeam.accumulators.counted_accumulators import uncounted
 from sparkbeam.accumulators.vectorized_accumulator import VectorizedAccumulator
 from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.accumulators.window_lengths import whole_gap_of, whole_slots_of
-from sparkbeam.columns import ALL, Paths, Refused, Shape
+from sparkbeam.columns import ALL, Paths, RecordShape, Refused, Shape
+from sparkbeam.columns.python_types import Scalar
 from sparkbeam.columns.vectors import empty_column
 from sparkbeam.plan.combine_columns import (
     ALONE,
@@ -26,7 +29,7 @@ from sparkbeam.plan.combine_columns import (
 )
 from sparkbeam.plan.grouping import SessionAggregator, stamp_of, tells_stamps
 from sparkbeam.plan.model import SINK_URN
-from sparkbeam.plan.operator import Operator, Result
+from sparkbeam.plan.operator import Accumulators, Operator, Result
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.plan.urns import PRECOMBINE
@@ -42,7 +45,6 @@ class Precombine(Operator):
     """A combine before the shuffle."""
 
     urn = PRECOMBINE
-    before_shuffle = True
 
     plan: CombinePlan = field(default_factory=CombinePlan)
 
@@ -55,7 +57,7 @@ class Precombine(Operator):
 
     def output_type(self, step: PlannedStep, shape: Shape) -> Result:
         reason = self.reason or _why_other_values(step, shape, self.plan)
-        return None if reason is None else Refused(reason)
+        return Accumulators(_output(step, shape)) if reason is None else Refused(reason)
 
     def run(self, step: Step) -> operations.Operation:
         return make_precombine(step, self.plan)
@@ -116,6 +118,26 @@ def _why_elements(step: PlannedStep, plan: CombinePlan) -> str | None:
     if form is None:
         return NO_FORM if are_sessions or choice_of(step.combine_fn) is None else None
     return ALONE if are_sessions and aggregator is None and not plan.take_slices else None
+
+
+def _output(step: PlannedStep, pair: Shape) -> RecordShape | None:
+    """Return the type of the outputs of pairs' accumulators; None if they are no columns."""
+    form, of_pair = form_of(uncounted(step.combine_fn)), pair_of(pair)
+    if form is None or of_pair is None or not _is_plain(of_pair[0]):
+        return None
+    key, value = of_pair
+    with suppress(Exception):  # One of the user's may need its ``setup``, or a value.
+        numbers = form.numbers_of(empty_column(value), value)
+        if numbers is not None:
+            return RecordShape(tuple, ("0", "1"), (key, form.outputs(numbers)[1]))
+    return None
+
+
+def _is_plain(key: Shape) -> bool:
+    """Return whether keys become columns again when they are read from their encodings."""
+    if isinstance(key, RecordShape):
+        return key.type is tuple and all(map(_is_plain, key.fields))
+    return isinstance(key, Scalar)
 
 
 def _why_other_values(step: PlannedStep, shape: Shape, plan: CombinePlan) -> str | None:

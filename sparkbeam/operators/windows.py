@@ -2,7 +2,6 @@
 
 from typing import Self
 
-from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.worker import operations
 from apache_beam.transforms import core
 from apache_beam.transforms.window import (
@@ -42,8 +41,8 @@ class Windows(Operator):
         return self.reason is None
 
     def run(self, step: Step) -> operations.Operation:
-        payload = beam_runner_api_pb2.WindowingStrategy.FromString(step.transform.spec.payload)
-        window_fn = core.Windowing.from_runner_api(payload, step.factory.context).windowfn
+        (output,) = step.transform.outputs.values()
+        window_fn = step.windowing(output).windowfn
         fn = core.WindowInto.WindowIntoFn(core.Windowing(window_fn))
         made = step.block_operation(WindowOperation, DoFnData.alone(fn), window_fn)
         made.takes_assigned = self.reason is None

@@ -8,6 +8,7 @@ import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
@@ -16,9 +17,9 @@ from sparkbeam.columns.python_values import values_of
 from sparkbeam.columns.vectors import Micros, as_counted, union_places
 from sparkbeam.common.placeholders import filling, is_filled
 from sparkbeam.plan.memo import memoized
-from sparkbeam.plan.pardo_functions import dofn_in
-from sparkbeam.upstream.beam_files import DividedRead, source_of_read
-from sparkbeam.upstream.parquet import parquet_schema
+from sparkbeam.plan.pardo_functions import dofn_in, dofn_of
+from sparkbeam.upstream.beam_files import DividedRead, source_of_read, with_source
+from sparkbeam.upstream.parquet import RowGroupSource, parquet_schema
 
 Batch: TypeAlias = pa.RecordBatch | pa.Table
 
@@ -214,6 +215,59 @@ class ReadBatches(beam.DoFn):
             children.append(pa.StructArray.from_arrays(arrays, fields=fields, mask=child.is_null()))
         names = [kind.field(code).name for code in range(len(children))]
         return pa.UnionArray.from_dense(pa.array(codes), pa.array(places), children, names)
+
+
+@dataclass(frozen=True)
+class NeededColumns:
+    """The columns that a step reads of tables, or the source that it emits.
+
+    Attributes:
+        reading: the label of the transform that the step is a part of.
+        names: the names of the columns; others are placeholders.
+        count: the number of all columns.
+        schema: all columns of the source; None if the step itself reads.
+    """
+
+    reading: str
+    names: tuple[str, ...]
+    count: int
+    schema: pa.Schema | None = None
+
+    @classmethod
+    def of(
+        cls, step: beam_runner_api_pb2.PTransform, names: frozenset[str]
+    ) -> "NeededColumns | None":
+        """Return the columns that a step must read.
+
+        None for steps that read no tables, or if they must read all columns.
+
+        Args:
+            names: the columns that later steps need.
+        """
+        fn, label = dofn_of(step), step.unique_name
+        if isinstance(fn, ReadBatches):
+            needed, count = fn.reading(names).needed, len(fn.names)
+            some = cls(label.rpartition("/")[0], tuple(needed), count)
+            return some if len(needed) < count else None
+        source = source_of_read(fn)
+        if not isinstance(source, RowGroupSource):
+            return None
+        schema = schema_read(step.spec.payload)
+        fewer = source.reading(names, schema)
+        if schema is None or fewer is None or fewer.needed is None:
+            return None
+        return cls(label.rpartition("/Read/")[0], tuple(fewer.needed), len(schema), schema)
+
+    def applied(self, fn: beam.DoFn) -> beam.DoFn:
+        """Return the DoFn of the step, limited to the columns."""
+        names = frozenset(self.names)
+        if isinstance(fn, ReadBatches):
+            return fn.reading(names)
+        source = source_of_read(fn)
+        assert isinstance(source, RowGroupSource)
+        fewer = source.reading(names, self.schema)
+        assert fewer is not None
+        return with_source(fn, fewer)
 
 
 @memoized

@@ -1,15 +1,15 @@
 """Report on the steps of a plan: for each, whether it takes columns, and the reason if not."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
-from sparkbeam.plan.column_types import Begun, ColumnFlow, ColumnStep
-from sparkbeam.plan.memo import memo
-from sparkbeam.plan.model import Exchange, Plan, Port, Stage
+from sparkbeam.columns import DataDependent, Refused
+from sparkbeam.plan.column_flow import ColumnFlow, StageFlow
+from sparkbeam.plan.model import ColumnStep, Exchange, Plan, Port, Stage
 from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.ports import name_of
-from sparkbeam.plan.source_columns import Origins, column_steps
+from sparkbeam.plan.row_formats import JoinRows
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,17 @@ _Held: TypeAlias = _Elements | str
 """Content of a PCollection: elements, columns, or known only at run time."""
 
 
-@memo()
-def steps_by_stage(plan: Plan) -> dict[str, list[ColumnStep]]:
-    """Return the steps of all stages by stage id, and the outputs that leave as elements.
+def with_column_steps(plan: Plan, flow: ColumnFlow) -> Plan:
+    """Return the plan with the descriptions of steps in its stages.
 
-    Empty if there can be no columns, as with ``--columns=off``.
+    Args:
+        flow: the columns in its stages.
     """
-    report = _ColumnReport(plan)
-    return {stage.id: list(report.steps(stage)) for stage in plan.stages if stage.in_columns}
+    report = _ColumnReport(flow)
+    described = ((stage, tuple(report.steps(stage))) for stage in plan.stages)
+    return replace(
+        plan, stages=tuple(replace(stage, column_steps=steps) for stage, steps in described)
+    )
 
 
 @dataclass
@@ -46,28 +49,26 @@ class _ColumnReport:
         written: the contents of ports, by their tags.
     """
 
-    plan: Plan
-    begins: Origins = field(default_factory=lambda: Origins(behind_combines=True))
+    flow: ColumnFlow
     written: dict[int, _Held] = field(default_factory=dict)
 
     def steps(self, stage: Stage) -> Iterator[ColumnStep]:
         """Yield the steps of a stage, which comes behind those that it reads."""
-        walk, begun = self.begins.of(self.plan, stage)
-        known = {step.label: step for step in column_steps(self.plan, stage, self.begins)}
-        held: dict[str, _Held] = {walk.parsed.main_input: self._arriving(stage)}
-        held |= dict.fromkeys(walk.columns(begun), _COLUMNS)
-        for label, planned in walk.steps.items():
+        flow = self.flow.stages[stage.id]
+        known = _taking(flow)
+        held: dict[str, _Held] = {flow.parsed.main_input: self._arriving(stage)}
+        held |= {name: _COLUMNS for name in flow.held if flow.shapes(name)}
+        for label, planned in flow.steps.items():
             transform = planned.transform
             taken = next((held[name] for name in transform.inputs.values() if name in held), _MAYBE)
-            step = known.pop(label, None) or _step(planned, taken, held)
+            step = known.get(label) or _step(planned, taken, held)
             yield step
-            maker = taken.maker if isinstance(taken, _Elements) else applied(stage, label)
+            maker = taken.maker if isinstance(taken, _Elements) else stage.applied(label)
             after: _Held = _MAYBE if step.reason is None else _Elements(maker)
             for output in transform.outputs.values():
                 held.setdefault(output, after)
-        yield from known.values()
-        for port in stage.ports:
-            yield from self._port(walk, begun, port, held.get(port.pcollection, _MAYBE))
+        for port in sorted(stage.ports, key=lambda port: not isinstance(port.format, JoinRows)):
+            yield from self._port(flow, port, held.get(port.pcollection, _MAYBE))
 
     def _arriving(self, stage: Stage) -> _Held:
         """Return the content of a stage's main input, if it is not known to be columns."""
@@ -83,38 +84,42 @@ class _ColumnReport:
         return elements[0] if elements and len(elements) == len(held) else _MAYBE
 
     def _of_tag(self, tag: int) -> _Held:
-        source = self.plan.source(tag)
+        source = self.flow.plan.source(tag)
         return self.written.get(tag, _MAYBE) if source is None else _Elements(source.label)
 
-    def _port(
-        self, walk: ColumnFlow, begun: Begun, port: Port, held: _Held
-    ) -> Iterator[ColumnStep]:
-        """Note the content of a port; report it if it takes columns as elements."""
-        reason = None
-        if held == _COLUMNS:
-            reason = port.format.why_elements or walk.why_encoded(port, begun)
-        if reason is not None:
-            name = name_of(self.plan, port)
-            yield ColumnStep(name, reason)
+    def _port(self, flow: StageFlow, port: Port, held: _Held) -> Iterator[ColumnStep]:
+        """Note the content of a port; report a side of a join, or that it takes elements."""
+        behind = [flow.behind(port, shape) for shape in flow.shapes(port.pcollection)]
+        reasons = [one.reason for one in behind if isinstance(one, Refused)]
+        name = name_of(self.flow.plan, port)
+        if isinstance(port.format, JoinRows):
+            if behind:
+                yield ColumnStep(name, reasons[-1] if reasons else None)
+        elif held == _COLUMNS and (port.format.why_elements or len(reasons) == len(behind) > 0):
+            yield ColumnStep(name, port.format.why_elements or reasons[0])
             held = _Elements(f"'{name}'")
         self.written[port.tag] = held
+
+
+def _taking(flow: StageFlow) -> dict[str, ColumnStep]:
+    """Return the steps that get columns, by label."""
+    found: dict[str, ColumnStep] = {}
+    for (label, _), result in flow.results.items():
+        reason = result.reason if isinstance(result, Refused) else None
+        if reason is not None or label not in found:
+            found[label] = ColumnStep(label, reason, not isinstance(result, DataDependent))
+    return found
 
 
 def _step(planned: PlannedStep, taken: _Held, held: dict[str, _Held]) -> ColumnStep:
     """Report on a step that does not certainly get columns, or that hands them on."""
     operator, label = planned.operator, planned.label
-    if any(held.get(output) == _COLUMNS for output in operator.results(planned)):
+    if any(held.get(output) == _COLUMNS for output in planned.transform.outputs.values()):
         return ColumnStep(label, None)
     if operator.creates_columns(planned):
         return ColumnStep(label, None, is_certain=False)
     if isinstance(taken, _Elements):
-        maker = "it" if taken.maker == applied(planned.stage, label) else taken.maker
+        maker = "it" if taken.maker == planned.stage.applied(label) else taken.maker
         return ColumnStep(label, f"{maker} makes them")
-    reason = operator.describe(planned)
-    return ColumnStep(label, reason, is_certain=reason is not None or taken == _COLUMNS)
-
-
-def applied(stage: Stage, label: str) -> str:
-    """Return the user's label of the step that a transform is a part of."""
-    outer = [name for name in stage.labels if label == name or label.startswith(f"{name}/")]
-    return max(outer, key=len, default=label)
+    is_certain = operator.reason is not None or taken == _COLUMNS
+    return ColumnStep(label, operator.reason, is_certain)

@@ -31,7 +31,6 @@ from sparkbeam.plan.addresses import (
     matching_tags,
     renamed,
 )
-from sparkbeam.plan.fused_stages import TEST_STREAM
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Exchange, Plan, Port, Source, SparkSink, Stage
 from sparkbeam.plan.object_identity import (
@@ -43,8 +42,10 @@ from sparkbeam.plan.object_identity import (
 )
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import parsed
+from sparkbeam.plan.payloads import own_payload
 from sparkbeam.plan.row_formats import KeyedRows
-from sparkbeam.plan.urns import MERGE_ACCUMULATORS
+from sparkbeam.plan.row_types import schema_in
+from sparkbeam.plan.urns import COMBINE_PER_KEY, MERGE_ACCUMULATORS, TEST_STREAM
 from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
 
@@ -387,9 +388,7 @@ class _Describer:
     def _combine_fn(self) -> Parts:
         for transform in self._descriptor.transforms.values():
             if transform.spec.urn in _COMBINES and self._input_of(transform) == self._out:
-                payload = proto_utils.parse_Bytes(
-                    transform.spec.payload, beam_runner_api_pb2.CombinePayload
-                )
+                payload = own_payload(COMBINE_PER_KEY, transform.spec.payload)
                 return {"CombineFn": _function(payload.combine_fn)}
         return {}
 
@@ -461,7 +460,7 @@ def _coder_name(urn: str, payload: bytes) -> str:
         return identity(coders.deserialize_coder(found))
     name = urn.removeprefix("beam:coder:").removesuffix(":v1")
     if urn == _ROW:
-        return f"row({_fields(schema_pb2.Schema.FromString(payload))})"
+        return f"row({_fields(schema_in(payload))})"
     return f"{name} {shortened(payload.hex())}" if payload else name
 
 

@@ -9,7 +9,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.join_payload import JOIN_URN
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN
-from sparkbeam.plan.urns import FLATTEN
+from sparkbeam.plan.urns import FLATTEN, TEST_STREAM
 
 IMPULSE = common_urns.primitives.IMPULSE.urn
 GROUP_BY_KEY = common_urns.primitives.GROUP_BY_KEY.urn
@@ -17,8 +17,6 @@ RESHUFFLE = common_urns.composites.RESHUFFLE.urn
 PAIR_WITH_RESTRICTION = common_urns.sdf_components.PAIR_WITH_RESTRICTION.urn
 SPLIT_RESTRICTIONS = common_urns.sdf_components.SPLIT_AND_SIZE_RESTRICTIONS.urn
 
-COMBINE_PER_KEY = common_urns.composites.COMBINE_PER_KEY.urn
-TEST_STREAM = common_urns.primitives.TEST_STREAM.urn
 
 SOURCE_URNS = frozenset([TEST_STREAM, READ_URN])
 """The roots of a pipeline beside Impulse."""

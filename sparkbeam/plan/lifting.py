@@ -17,11 +17,10 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms.core import CombineFn
-from apache_beam.utils import proto_utils
 
 from sparkbeam.accumulators.counted_accumulators import CountingCombineFn
-from sparkbeam.plan.fused_stages import COMBINE_PER_KEY
-from sparkbeam.plan.urns import FIRE
+from sparkbeam.plan.payloads import own_payload
+from sparkbeam.plan.urns import COMBINE_PER_KEY, FIRE
 from sparkbeam.plan.view_firings import has_default_trigger
 
 _CODERS = common_urns.coders
@@ -131,9 +130,7 @@ def _counting(
     combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext
 ) -> bytes:
     """Return the payload of a combine whose accumulators have the number of their elements."""
-    payload = copy.deepcopy(
-        proto_utils.parse_Bytes(combine.spec.payload, beam_runner_api_pb2.CombinePayload)
-    )
+    payload = own_payload(COMBINE_PER_KEY, combine.spec.payload)
     of_pipeline = PipelineContext(context.components)
     counting = CountingCombineFn(CombineFn.from_runner_api(payload.combine_fn, of_pipeline))
     payload.combine_fn.CopyFrom(counting.to_runner_api(of_pipeline))
@@ -141,7 +138,8 @@ def _counting(
     payload.accumulator_coder_id = _coder(
         context, _CODERS.KV.urn, count, payload.accumulator_coder_id
     )
-    return payload.SerializeToString(deterministic=True)
+    encoded: bytes = payload.SerializeToString(deterministic=True)
+    return encoded
 
 
 def _coder(context: translations.TransformContext, urn: str, *parts: str) -> str:

@@ -12,13 +12,14 @@ that rows of different ports may share a DataFrame.
 from collections import Counter
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparkbeam.plan.join_payload import AUTO, NEVER, JoinSpec
 from sparkbeam.plan.row_formats import RowFormat
 from sparkbeam.plan.spark_io import ReadSpec, WriteSpec
 
 if TYPE_CHECKING:  # Processes that need the model alone do without Beam.
+    from sparkbeam.plan.arrow_batches import NeededColumns
     from sparkbeam.plan.grouping import Grouping, SessionAggregator
     from sparkbeam.plan.operator import Operator
 
@@ -135,6 +136,28 @@ class SparkJoin:
 
 
 @dataclass(frozen=True)
+class ColumnStep:
+    """A step as one that gets columns.
+
+    Attributes:
+        label: the label of the step, or the name of a port that takes columns as elements.
+        reason: the reason why it takes them as elements; None if it takes them as they are.
+        is_certain: or else whether it gets any shows when it runs.
+    """
+
+    label: str
+    reason: str | None
+    is_certain: bool = True
+
+    @property
+    def words(self) -> str:
+        """Description of the input of the step: elements or columns."""
+        if self.reason is not None:
+            return f"elements, because {self.reason}"
+        return "columns" if self.is_certain else "columns, if it receives any at run time"
+
+
+@dataclass(frozen=True)
 class Stage:
     """Fused transforms that run as one Arrow function.
 
@@ -158,6 +181,8 @@ class Stage:
         row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.row_types`.
         operators: the operators of its transforms, in an order in which they can run.
         in_columns: steps may make columns of what they read.
+        column_steps: whether its steps take columns, as known before it runs; empty if there can be
+            none, as with ``--columns=off``. Workers do not get it.
         begins_with: the full label of the GroupByKey or Reshuffle that it reads, or else of its
             first step.
         address: the name under which its state is stored; see :mod:`sparkbeam.plan.addresses`.
@@ -185,6 +210,15 @@ class Stage:
     begins_with: str = ""
     address: str = ""
     state_name: str = ""
+    column_steps: tuple[ColumnStep, ...] = field(default=(), repr=False, compare=False)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "column_steps": ()}
+
+    def applied(self, label: str) -> str:
+        """Return the user's label of the step that a transform is a part of."""
+        outer = [name for name in self.labels if label == name or label.startswith(f"{name}/")]
+        return max(outer, key=len, default=label)
 
     @property
     def steps(self) -> int:
@@ -195,6 +229,11 @@ class Stage:
     def creates(self) -> bool:
         """True if it starts with a Create, of whose values each task takes its share."""
         return any(operator.creates for operator in self.operators)
+
+    @property
+    def needed_columns(self) -> "list[NeededColumns]":
+        """The columns that its steps read of tables, of those that do not read all."""
+        return [one.needed for one in self.operators if one.needed is not None]
 
     @property
     def is_behind_shuffle(self) -> bool:

@@ -5,18 +5,31 @@ workers get it with their stage and have it run the step.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self, TypeAlias
 
 from sparkbeam.columns import ALL, Compiled, DataDependent, Paths, RecordShape, Refused, Shape
+from sparkbeam.plan.arrow_batches import NeededColumns
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.planned_step import PlannedStep
 
 BEAMS_OWN = "it runs as Beam's own operation"
 """Reason why a step without an operation of sparkbeam takes single elements."""
 
-Result: TypeAlias = Compiled | Refused | DataDependent | RecordShape | None
+
+@dataclass(frozen=True)
+class Accumulators:
+    """Accumulators as numbers in columns, between the phases of a combine.
+
+    Attributes:
+        output: the type of the pairs of a key and an output; None if they are no columns.
+    """
+
+    output: RecordShape | None
+
+
+Result: TypeAlias = Compiled | Refused | DataDependent | RecordShape | Accumulators | None
 """Columns behind a step, or the reason why it takes elements; None if only the data can tell.
 
 A function that parses JSON is :class:`DataDependent`: its data tell whether it takes columns, too.
@@ -30,10 +43,12 @@ class Operator(ABC):
     Attributes:
         label: the label of the step, which is the id of its transform.
         reason: the reason why it takes single elements; None if it may take columns.
+        needed: of a step that reads tables, the columns that are needed; None for all.
     """
 
     label: str
     reason: str | None = None
+    needed: NeededColumns | None = field(default=None, kw_only=True)
 
     over_blocks: ClassVar[bool] = True
     """False if no operation of Beam's can replace it, or it is one."""
@@ -43,9 +58,6 @@ class Operator(ABC):
 
     reads_tables: ClassVar[bool] = False
     """True if it makes elements of the rows of Arrow tables."""
-
-    before_shuffle: ClassVar[bool] = False
-    """True if columns leave the stage by it: it combines them before a shuffle."""
 
     urn: ClassVar[str] = ""
     """URN of the transforms that it matches; other conditions are those of ``matches``."""
@@ -75,13 +87,6 @@ class Operator(ABC):
             An operation of Beam's.
         """
 
-    def describe(self, step: PlannedStep) -> str | None:
-        """Return the reason why it takes elements, whatever its columns; None if it need not.
-
-        Called when the plan is explained.
-        """
-        return self.reason
-
     @property
     def hands_on(self) -> bool:
         """True if its elements are handed on unchanged, and it reads none of them."""
@@ -99,17 +104,9 @@ class Operator(ABC):
         """Return the parts of its elements that it reads if columns end here."""
         return ALL
 
-    def result_type(self, step: PlannedStep, pair: Shape) -> Shape | None:
-        """Return the type of the outputs that it extracts of accumulators; None for no columns.
-
-        Args:
-            pair: the type of the pairs that were combined.
-        """
-        return None
-
-    def results(self, step: PlannedStep) -> Iterable[str]:
-        """Return the PCollections that are columns if it takes columns and makes some."""
-        return step.transform.outputs.values()
+    def merged_type(self, accumulators: Accumulators) -> Result:
+        """Return the type of its output if it gets accumulators, as :meth:`output_type` does."""
+        return Refused(BEAMS_OWN)
 
 
 Planner: TypeAlias = Callable[[Stage], tuple[Operator, ...]]

@@ -6,22 +6,11 @@ from sparkbeam.plan.grouping import makes_totals, stamp_of
 from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.row_formats import GroupRows
-from sparkbeam.plan.source_columns import Origins
 
-_PACKED = GroupRows(packed=True)
-
-
-def with_packed_groups(plan: Plan) -> Plan:
-    """Return the plan with packed GroupByKeys of a batch pipeline; the others are unchanged."""
-    begins = Origins()
-    for stage in () if plan.streaming else plan.stages:
-        if _may_group(plan, stage) and any(begins.pairs(plan, tag) for tag in stage.inputs):
-            tags = frozenset(stage.inputs)
-            plan = replace(plan, stages=tuple(_with_packs(each, tags) for each in plan.stages))
-    return plan
+PACKED = GroupRows(packed=True)
 
 
-def _may_group(plan: Plan, stage: Stage) -> bool:
+def may_be_packed(plan: Plan, stage: Stage) -> bool:
     """Return whether all readers of a stage's input may group many keys at once."""
     readers = [one for one in plan.stages if not set(stage.inputs).isdisjoint(one.inputs)]
     return all(map(_takes_packs, readers)) and all(
@@ -33,23 +22,29 @@ def _takes_packs(stage: Stage) -> bool:
     how = stage.grouping
     if stage.exchange is not Exchange.BY_KEY or how is None or how.combines:
         return False
-    if how.format != GroupRows() or not stage.in_columns:
+    if how.format != GroupRows():
         return False
     assert stage.grouped is not None
     windowing = parsed(stage).windowing(stage.grouped)
     return makes_totals(windowing.windowfn) and stamp_of(windowing) is None
 
 
+def with_packed_groups(plan: Plan, stage: Stage) -> Plan:
+    """Return a plan in which the GroupByKey that a stage reads is packed, for all its readers."""
+    tags = frozenset(stage.inputs)
+    return replace(plan, stages=tuple(_with_packs(each, tags) for each in plan.stages))
+
+
 def _with_packs(stage: Stage, tags: frozenset[int]) -> Stage:
     ports = tuple(
-        replace(port, format=_PACKED) if port.tag in tags else port for port in stage.ports
+        replace(port, format=PACKED) if port.tag in tags else port for port in stage.ports
     )
     if tags.isdisjoint(stage.inputs):
         return replace(stage, ports=ports)
     assert stage.grouping is not None
     grouping = replace(
         stage.grouping,
-        format=_PACKED,
+        format=PACKED,
         reason=f"{stage.grouping.reason}, and pairs come as columns",
     )
-    return replace(stage, grouping=grouping, format=_PACKED, ports=ports)
+    return replace(stage, grouping=grouping, format=PACKED, ports=ports)

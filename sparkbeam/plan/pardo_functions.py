@@ -27,6 +27,7 @@ from sparkbeam.columns import (
 from sparkbeam.columns.python_types import INT, Shape, tells_all
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import CREATE_URN
+from sparkbeam.plan.payloads import own_payload
 from sparkbeam.plan.urns import PAR_DO
 from sparkbeam.upstream.beam import (
     KeyWithNone,
@@ -220,7 +221,8 @@ def _of_tuples(process: Callable[..., Any]) -> Callable[[Any], Any] | None:
 
 def own_par_do(encoded: bytes) -> beam_runner_api_pb2.ParDoPayload:
     """Parse the payload of a ParDo for a caller who owns the result."""
-    return beam_runner_api_pb2.ParDoPayload.FromString(encoded)
+    payload: beam_runner_api_pb2.ParDoPayload = own_payload(PAR_DO, encoded)
+    return payload
 
 
 par_do_payload = memoized(own_par_do)

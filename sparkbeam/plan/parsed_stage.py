@@ -12,6 +12,8 @@ from apache_beam.transforms.core import Windowing
 
 from sparkbeam.plan.memo import memoized, remember
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Stage
+from sparkbeam.plan.payloads import own_payload
+from sparkbeam.plan.urns import COMBINE_PER_KEY
 
 Descriptor: TypeAlias = beam_fn_api_pb2.ProcessBundleDescriptor
 
@@ -107,7 +109,7 @@ def combine_fn_of(
     transform: beam_runner_api_pb2.PTransform, context: pipeline_context.PipelineContext
 ) -> beam.CombineFn:
     """Load the CombineFn of a combine or of one of its phases."""
-    payload = beam_runner_api_pb2.CombinePayload.FromString(transform.spec.payload)
+    payload = own_payload(COMBINE_PER_KEY, transform.spec.payload)
     return beam.CombineFn.from_runner_api(payload.combine_fn, context)
 
 

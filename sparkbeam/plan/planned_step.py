@@ -1,7 +1,8 @@
 """A step of a stage, as its operator sees it when the plan is made."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 import apache_beam as beam
@@ -35,11 +36,11 @@ class PlannedStep:
         self,
         stage: Stage,
         transform: beam_runner_api_pb2.PTransform,
-        tagged: Iterable[tuple[str, Shape]] = (),
+        tagged: Mapping[str, Shape] = MappingProxyType({}),
     ) -> None:
         self.stage = stage
         self.transform = transform
-        self.tagged = dict(tagged)
+        self.tagged = tagged
         self.urn = str(transform.spec.urn)
         self.label = str(transform.unique_name)
 

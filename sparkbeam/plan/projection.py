@@ -8,45 +8,146 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from math import ceil
 
-import apache_beam as beam
-from apache_beam.portability.api import beam_runner_api_pb2
-
-from sparkbeam.plan.arrow_batches import ReadBatches, schema_read
-from sparkbeam.plan.model import CREATE_URN, Plan, Source, Stage
-from sparkbeam.plan.pardo_functions import dofn_of, set_dofn
-from sparkbeam.plan.parsed_stage import parsed, proto_of
-from sparkbeam.plan.required_fields import RequiredFields
-from sparkbeam.upstream.beam_files import DividedRead, source_of_read, with_source
-from sparkbeam.upstream.parquet import RowGroupSource
+from sparkbeam.columns import ALL, Compiled, Paths, RecordShape, Refused, Shape, Union
+from sparkbeam.plan.arrow_batches import NeededColumns
+from sparkbeam.plan.column_flow import ColumnFlow, Type
+from sparkbeam.plan.model import Plan, Port, Source, Stage
+from sparkbeam.plan.operator import Accumulators
+from sparkbeam.plan.pardo_functions import dofn_of
+from sparkbeam.plan.parsed_stage import parsed
+from sparkbeam.plan.planned_step import PlannedStep
+from sparkbeam.plan.row_formats import ElementRows
+from sparkbeam.plan.source_columns import schema_of
+from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.upstream.beam_files import DividedRead
 
 _COLUMNAR = frozenset(["parquet", "orc", "delta", "kafka"])
 """Formats whose columns can be left out. In others a column may be what makes a row malformed."""
 
 
-def projected(plan: Plan) -> Plan:
-    """Return the plan with sources that know which of their columns are needed."""
-    needs = RequiredFields(plan)
+def projected(flow: ColumnFlow) -> Plan:
+    """Return a plan with sources that know which of their columns are needed.
+
+    Args:
+        flow: the columns of the plan.
+    """
+    plan, needs = flow.plan, _RequiredFields(flow)
     stages = plan.stages if plan.streaming else _over_fewer_columns(plan, needs)
     sources = tuple(_projected(plan, needs, source) for source in plan.sources)
     return replace(plan, sources=sources, stages=stages)
 
 
-def read_of_tables(stage: Stage) -> Iterator[tuple[str, int, int]]:
-    """Yield the transforms of a stage that read some columns of tables.
+class _RequiredFields:
+    """Fields that the steps of a plan read, followed through all stages that get columns.
 
-    Each comes with the number of columns that it reads, and the number of all columns.
+    In streaming, all fields are needed of the elements that a stage hands on to another.
     """
-    for transform in parsed(stage).transforms.values():
-        fn = dofn_of(transform)
-        source = source_of_read(fn)
-        if isinstance(source, RowGroupSource) and source.schema and source.needed:
-            reading = transform.unique_name.rpartition("/Read/")[0]
-            yield reading, len(source.needed), len(source.schema)
-        elif isinstance(fn, ReadBatches) and len(fn.needed) < len(fn.names):
-            yield transform.unique_name.rpartition("/")[0], len(fn.needed), len(fn.names)
+
+    def __init__(self, flow: ColumnFlow) -> None:
+        self._plan = flow.plan
+        self._flow = flow.stages
+        self._known: dict[tuple[str, str, Type], Paths] = {}
+
+    def of_rows(self, stage: Stage, spec: ReadSpec) -> frozenset[int] | None:
+        """Return the positions of the fields that are needed of a stage's rows from Spark.
+
+        The stage may do without the fields that nobody reads, and that may be zero or None. None
+        if all fields may be read.
+        """
+        fields = enumerate(schema_of(spec).fields)
+        found = {at for at, one in fields if not one.type.nullable and not one.type.atomic_type}
+        flow = self._flow[stage.id]
+        for shape in flow.shapes(flow.parsed.main_input):
+            needed = self._of(stage, flow.parsed.main_input, shape)
+            if needed >= ALL:
+                return None
+            found |= {path[0] for path in needed}
+        return frozenset(found)
+
+    def is_compiled(self, stage: Stage) -> bool:
+        """Return whether a stage does all its work on its input over columns.
+
+        False if it reads no columns.
+        """
+        flow, known = self._flow[stage.id], (Compiled, RecordShape, Accumulators)
+        are_read = bool(flow.tables) or self._plan.source_of(stage) is not None
+        return are_read and all(isinstance(result, known) for result in flow.results.values())
+
+    def of_tables(self, stage: Stage) -> dict[str, frozenset[str] | None]:
+        """Return the names of the columns that are needed of tables; None for all.
+
+        Returns:
+            For each transform that reads tables whose rows the stage gets. Where these are of
+            several classes the names are those of
+            :class:`~sparkbeam.plan.arrow_batches.ReadBatches`.
+        """
+        found: dict[str, frozenset[str] | None] = {}
+        for reading, output, shape in self._flow[stage.id].tables:
+            needed = self._of(stage, output, shape)
+            found[reading] = None if needed >= ALL else frozenset(_names(shape, needed))
+        return found
+
+    def _of(self, stage: Stage, pcollection: str, shape: Type) -> Paths:
+        """Return the parts of the elements of a PCollection that are read."""
+        key = stage.id, pcollection, shape
+        if key not in self._known:
+            ports = (port for port in stage.ports if port.pcollection == pcollection)
+            steps = self._flow[stage.id].readers(pcollection)
+            parts = [self._of_port(stage, port, shape) for port in ports]
+            parts += [self._of_step(stage, step, shape) for step in steps]
+            needed: Paths = frozenset().union(*parts)
+            self._known[key] = ALL if () in needed else needed
+        return self._known[key]
+
+    def _of_step(self, stage: Stage, step: PlannedStep, shape: Type) -> Paths:
+        """Return the parts of its elements that a step reads, or that are read of its outputs."""
+        if step.operator.hands_on:
+            return self._of_outputs(stage, step, shape)
+        result = self._flow[stage.id].results[step.label, shape]
+        if isinstance(result, Compiled):
+            is_empty = result.is_empty
+            wanted = frozenset() if is_empty else self._of_outputs(stage, step, result.outcome)
+            return result.needed(wanted)
+        return ALL if isinstance(result, Refused) else step.operator.reads(step)
+
+    def _of_outputs(self, stage: Stage, step: PlannedStep, shape: Type) -> Paths:
+        outputs = step.transform.outputs.values()
+        return frozenset().union(*(self._of(stage, output, shape) for output in outputs))
+
+    def _of_port(self, stage: Stage, port: Port, shape: Type) -> Paths:
+        """Return the parts that other stages read of the elements that they are handed."""
+        plan, tag = self._plan, port.tag
+        handed_on = self._flow[stage.id].behind(port, shape)
+        sides = [side for one in plan.stages for side in one.side_inputs]
+        if (
+            plan.streaming
+            or any(tag in side.sources for side in sides)
+            or any(tag in sink.inputs for sink in plan.sinks)
+            or not isinstance(port.format, ElementRows)
+            or isinstance(handed_on, Refused)
+        ):
+            return ALL
+        readers = (reader for reader in plan.stages if tag in reader.inputs)
+        mains = ((reader, self._flow[reader.id].parsed.main_input) for reader in readers)
+        return frozenset().union(*(self._of(reader, name, handed_on) for reader, name in mains))
 
 
-def _over_fewer_columns(plan: Plan, needs: RequiredFields) -> tuple[Stage, ...]:
+def _names(shape: Shape, needed: Paths) -> Iterator[str]:
+    """Yield the names of fields.
+
+    Of records of several classes they are behind that of the class.
+    """
+    for first, *further in needed:
+        match shape:
+            case RecordShape():
+                yield shape.names[first]
+            case Union():
+                member = shape.members[first]
+                names = [member.names[further[0]]] if further else member.names
+                yield from (f"{member.type.__name__}.{name}" for name in names)
+
+
+def _over_fewer_columns(plan: Plan, needs: _RequiredFields) -> tuple[Stage, ...]:
     """Return the stages with steps that read only the needed columns of tables."""
     found: dict[str, frozenset[str] | None] = {}
     for stage in plan.stages:
@@ -54,13 +155,25 @@ def _over_fewer_columns(plan: Plan, needs: RequiredFields) -> tuple[Stage, ...]:
             others = found.get(reading, frozenset())
             found[reading] = None if needed is None or others is None else needed | others
     fewer = {f"{name}/Read/": needed for name, needed in found.items() if needed is not None}
-    stages = (_reading(stage, fewer) if fewer else stage for stage in plan.stages)
-    return tuple(
-        replace(stage, most_tasks=_most_tasks(stage))
-        if stage.creates and needs.is_compiled(before)
-        else stage
-        for before, stage in zip(plan.stages, stages, strict=True)
+    return tuple(_reading(stage, fewer, needs) for stage in plan.stages)
+
+
+def _reading(stage: Stage, fewer: Mapping[str, frozenset[str]], needs: _RequiredFields) -> Stage:
+    """Return a stage in which the steps whose names have some prefixes read fewer columns."""
+    transforms = parsed(stage).transforms
+    needed = {
+        operator.label: NeededColumns.of(transforms[operator.label], names)
+        for operator in stage.operators
+        for prefix, names in fewer.items()
+        if f"{operator.label}/".startswith(prefix)
+    }
+    operators = (
+        replace(one, needed=needed[one.label]) if one.label in needed else one
+        for one in stage.operators
     )
+    reading = replace(stage, operators=tuple(operators))
+    is_compiled = stage.creates and needs.is_compiled(stage)
+    return replace(reading, most_tasks=_most_tasks(reading)) if is_compiled else reading
 
 
 def _most_tasks(stage: Stage) -> int | None:
@@ -68,53 +181,22 @@ def _most_tasks(stage: Stage) -> int | None:
 
     It is for a stage that begins with files of columns.
     """
-    creates = list(parsed(stage).with_urn(CREATE_URN))
-    fn = dofn_of(creates[0]) if len(creates) == 1 else None
+    creates = [operator for operator in stage.operators if operator.creates]
+    fn = dofn_of(parsed(stage).transforms[creates[0].label]) if len(creates) == 1 else None
     if not isinstance(fn, DividedRead) or fn.footers is None:
         return None
-    assert isinstance(fn.source, RowGroupSource)
-    return max(1, ceil(fn.footers.batches(fn.source.needed or fn.footers.sizes)))
+    needed = creates[0].needed
+    return max(1, ceil(fn.footers.batches(fn.footers.sizes if needed is None else needed.names)))
 
 
-def _reading(stage: Stage, fewer: Mapping[str, frozenset[str]]) -> Stage:
-    """Return a stage in which the steps whose names have some prefixes read fewer columns."""
-    descriptor = proto_of(stage.descriptor)
-    changed = False
-    for transform in descriptor.transforms.values():
-        for prefix, needed in fewer.items():
-            is_read = f"{transform.unique_name}/".startswith(prefix)
-            fn = _over_columns(transform, needed) if is_read else None
-            if fn is not None:
-                set_dofn(transform, fn)
-                changed = True
-    return replace(stage, descriptor=descriptor.SerializeToString()) if changed else stage
-
-
-def _over_columns(
-    transform: beam_runner_api_pb2.PTransform, needed: frozenset[str]
-) -> beam.DoFn | None:
-    """Return the DoFn of a step that reads tables, or puts out a source of them, for some columns.
-
-    None for other steps, and if all columns must be read.
-    """
-    fn = dofn_of(transform)
-    if isinstance(fn, ReadBatches):
-        return fn.reading(needed)
-    source = source_of_read(fn)
-    if fn is None or not isinstance(source, RowGroupSource):
-        return None
-    fewer = source.reading(needed, schema_read(transform.spec.payload))
-    return None if fewer is None else with_source(fn, fewer)
-
-
-def _projected(plan: Plan, needs: RequiredFields, source: Source) -> Source:
+def _projected(plan: Plan, needs: _RequiredFields, source: Source) -> Source:
     spec = source.read
     if spec is None:
         return source
     if not plan.streaming:
         stages = [stage for stage in plan.stages if plan.source_of(stage) is source]
         spec = replace(spec, is_compiled=bool(stages) and all(map(needs.is_compiled, stages)))
-    needed = _needed(plan, needs, source)
+    needed = _needed(plan, needs, source, spec)
     if needed is None:
         return replace(source, read=spec)
     # To compute a column may fail, also one that nobody reads.
@@ -126,7 +208,9 @@ def _projected(plan: Plan, needs: RequiredFields, source: Source) -> Source:
     return replace(source, read=spec)
 
 
-def _needed(plan: Plan, needs: RequiredFields, source: Source) -> frozenset[int] | None:
+def _needed(
+    plan: Plan, needs: _RequiredFields, source: Source, spec: ReadSpec
+) -> frozenset[int] | None:
     """Return the positions of the columns that some stage looks at; None for all."""
     tags = {tag for _, tag in source.outputs}
     if any(tags.intersection(sink.inputs) for sink in plan.sinks):
@@ -139,7 +223,7 @@ def _needed(plan: Plan, needs: RequiredFields, source: Source) -> frozenset[int]
             return None
         if tags.isdisjoint(stage.inputs):
             continue
-        fields = needs.of_rows(stage) if plan.source_of(stage) is source else None
+        fields = needs.of_rows(stage, spec) if plan.source_of(stage) is source else None
         if fields is None:
             return None
         found |= fields

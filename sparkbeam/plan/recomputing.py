@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from sparkbeam.plan.column_steps import applied, steps_by_stage
 from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.plan.pardo_functions import is_decoding_for_create
 from sparkbeam.plan.parsed_stage import parsed
@@ -39,12 +38,10 @@ def _uncertain(plan: Plan, stage: Stage) -> Iterator[str]:
     if stage.exchange is Exchange.JOIN:
         yield stage.name
     over_columns = {
-        step.label
-        for step in steps_by_stage(plan).get(stage.id, ())
-        if step.reason is None and step.is_certain
+        step.label for step in stage.column_steps if step.reason is None and step.is_certain
     }
     transforms = parsed(stage).transforms
     for operator in stage.operators:
         is_known = operator.creates or operator.hands_on or operator.label in over_columns
         if not (is_known or is_decoding_for_create(transforms[operator.label])):
-            yield applied(stage, operator.label)
+            yield stage.applied(operator.label)

@@ -22,11 +22,16 @@ def pickled_row_types(components: beam_runner_api_pb2.Components) -> bytes:
     found = {}
     for coder in components.coders.values():
         if coder.spec.urn == common_urns.coders.ROW.urn:
-            for schema in _with_nested(schema_pb2.Schema.FromString(coder.spec.payload)):
+            for schema in _with_nested(schema_in(coder.spec.payload)):
                 kind = SCHEMA_REGISTRY.get_typing_by_id(schema.id)
                 if kind is not None and not is_generated(kind):
                     found[schema.id] = kind
     return pickler.dumps(found) if found else b""
+
+
+def schema_in(payload: bytes) -> schema_pb2.Schema:
+    """Return the encoded schema of rows, as in the payload of a row coder."""
+    return schema_pb2.Schema.FromString(payload)
 
 
 def _with_nested(schema: schema_pb2.Schema) -> Iterator[schema_pb2.Schema]:

@@ -1,114 +1,62 @@
-"""Steps of a stage that take the columns of a source, found without running them."""
+"""Columns of the rows that Spark reads."""
 
-from collections.abc import Iterable, Iterator
-from itertools import chain
-
-from sparkbeam.columns import (
-    RecordShape,
-    Refused,
-    Shape,
+import pyarrow as pa
+from apache_beam.coders import RowCoder
+from apache_beam.internal import pickler
+from apache_beam.portability.api import schema_pb2
+from apache_beam.typehints.schemas import (
+    DecimalLogicalType,
+    MicrosInstant,
+    named_tuple_from_schema,
 )
-from sparkbeam.plan.column_types import Begun, ColumnFlow, ColumnStep, rows_in_columns, walk_of
-from sparkbeam.plan.group_columns import groups_of
-from sparkbeam.plan.join_columns import side_of, triples
-from sparkbeam.plan.model import Plan, Port, Stage
-from sparkbeam.plan.row_formats import GroupRows, JoinRows
+
+from sparkbeam.columns import Opaque, RecordShape, Scalar, Shape
+from sparkbeam.columns.python_types import arrow_type_of
+from sparkbeam.plan.spark_io import ReadSpec
+
+_SCALARS = {
+    schema_pb2.BYTE: int,
+    schema_pb2.INT16: int,
+    schema_pb2.INT32: int,
+    schema_pb2.INT64: int,
+    schema_pb2.FLOAT: float,
+    schema_pb2.DOUBLE: float,
+    schema_pb2.STRING: str,
+    schema_pb2.BOOLEAN: bool,
+    schema_pb2.BYTES: bytes,
+}
+_OTHER = Opaque(pa.date32())
+"""A field of a type that schemas do not have: a date, in most cases."""
+_LOGICAL: dict[str, Shape] = {
+    MicrosInstant.urn(): Opaque(pa.timestamp("us", "UTC")),
+    DecimalLogicalType.urn(): Opaque(pa.decimal128(38, 18)),
+}
+"""Shapes of the values of Beam's logical types, as Spark delivers them."""
 
 
-def column_steps(plan: Plan, stage: Stage, begun: "Origins | None" = None) -> list[ColumnStep]:
-    """Return the steps of a stage that get columns, up to those that make elements of them."""
-    walk, begins = (begun or Origins()).of(plan, stage)
-    found: dict[str, ColumnStep] = {}
-    for step in chain(walk.taking(begins), _sides(plan, stage, walk, begins)):
-        if step.reason is not None or step.label not in found:
-            found[step.label] = step
-    return list(found.values())
+def schema_of(spec: ReadSpec) -> schema_pb2.Schema:
+    """Return the schema of the rows of a source."""
+    coder: RowCoder = pickler.loads(spec.coder)
+    return coder.schema
 
 
-def _sides(plan: Plan, stage: Stage, walk: "ColumnFlow", begins: "Begun") -> Iterator[ColumnStep]:
-    """Yield the sides of joins that get columns."""
-    for port in stage.ports:
-        if isinstance(port.format, JoinRows):
-            for side in walk.joined(port, begins):
-                reason = side.reason if isinstance(side, Refused) else None
-                yield ColumnStep(side_of(plan, port.tag), reason)
+def shape_of_rows(schema: schema_pb2.Schema) -> RecordShape:
+    """Return the shape of rows with a schema."""
+    names = tuple(part.name for part in schema.fields)
+    return RecordShape(
+        named_tuple_from_schema(schema), names, tuple(_field(part.type) for part in schema.fields)
+    )
 
 
-class Origins:
-    """Starting points of columns in stages.
-
-    Each stage is followed once, after the stages that it reads. The way in which these hand on
-    their output may change meanwhile.
-    """
-
-    def __init__(self, *, behind_combines: bool = False) -> None:
-        self._behind_combines = behind_combines
-        self._known: dict[str, tuple[ColumnFlow, Begun]] = {}
-
-    def of(self, plan: Plan, stage: Stage) -> "tuple[ColumnFlow, Begun]":
-        """Return the walk that follows columns through a stage, and the columns it begins with."""
-        if stage.id not in self._known:
-            walk = walk_of(stage, self._tagged(plan, stage))
-            self._known[stage.id] = walk, self._begun(plan, stage, walk)
-        return self._known[stage.id]
-
-    def pairs(self, plan: Plan, tag: int) -> list[RecordShape]:
-        """Return the shapes of the pairs that a port gets, and a GroupByKey takes, as columns."""
-        if plan.source(tag) is not None:
-            return []
-        walk, begins = self.of(plan, plan.producer(tag))
-        return walk.pairs(_port(plan, tag), begins) if begins else []
-
-    def _begun(self, plan: Plan, stage: Stage, walk: "ColumnFlow") -> Begun:
-        begins = list(walk.read(rows_in_columns(plan, stage)))
-        if stage.in_columns:
-            begins += walk.created(plan)
-            begins += [(walk.parsed.main_input, shape) for shape in self._arriving(plan, stage)]
-            if self._behind_combines:
-                begins += self._combined(plan, stage, walk)
-        return begins
-
-    def _combined(
-        self, plan: Plan, stage: Stage, walk: "ColumnFlow"
-    ) -> Iterator[tuple[str, Shape]]:
-        """Yield the shapes of a combine's results behind a shuffle, if accumulators are columns."""
-        if stage.grouping is None or not stage.grouping.merges_columns:
-            return
-        for tag in dict.fromkeys(stage.inputs):
-            maker, begins = self.of(plan, plan.producer(tag))
-            for pair in maker.combined(_port(plan, tag), begins) if begins else ():
-                yield from walk.outcomes(pair)
-
-    def _tagged(self, plan: Plan, stage: Stage) -> tuple[tuple[str, Shape], ...]:
-        """Return the shape of the values of each tag, except for values of several types."""
-        if not stage.in_columns or stage.format != GroupRows(packed=True):
-            return ()
-        found: dict[str, set[Shape]] = {}
-        for tag in dict.fromkeys(stage.inputs):
-            walk, begins = self.of(plan, plan.producer(tag))
-            for name, shape in walk.tags(_port(plan, tag), begins) if begins else ():
-                found.setdefault(name, set()).add(shape)
-        return tuple((name, shapes.pop()) for name, shapes in found.items() if len(shapes) == 1)
-
-    def _arriving(self, plan: Plan, stage: Stage) -> Iterator[Shape]:
-        """Yield the Python shapes of the columns that other stages hand on to a stage."""
-        if stage.join is not None:
-            sides = (self._written(plan, tags) for tags in (stage.join.left, stage.join.right))
-            yield from triples(stage.join.spec, *sides)
-        elif stage.format == GroupRows(packed=True):
-            yield from groups_of(self._written(plan, stage.inputs))
-        else:
-            yield from self._written(plan, stage.inputs)
-
-    def _written(self, plan: Plan, tags: Iterable[int]) -> Iterator[Shape]:
-        """Yield the Python shapes of the columns that ports get and hand on."""
-        for tag in dict.fromkeys(tags):
-            if plan.source(tag) is None:
-                walk, begins = self.of(plan, plan.producer(tag))
-                if begins:
-                    yield from walk.written(_port(plan, tag), begins)
-
-
-def _port(plan: Plan, tag: int) -> Port:
-    (port,) = [port for port in plan.producer(tag).ports if port.tag == tag]
-    return port
+def _field(kind: schema_pb2.FieldType) -> Shape:
+    match kind.WhichOneof("type_info"):
+        case "atomic_type":
+            return Scalar(_SCALARS[kind.atomic_type])
+        case "row_type":
+            return shape_of_rows(kind.row_type.schema)
+        case "array_type":
+            return Opaque(pa.list_(arrow_type_of(_field(kind.array_type.element_type))))
+        case "map_type":
+            of_key, of_item = kind.map_type.key_type, kind.map_type.value_type
+            return Opaque(pa.map_(*(arrow_type_of(_field(part)) for part in (of_key, of_item))))
+    return _LOGICAL.get(kind.logical_type.urn, _OTHER)

@@ -4,11 +4,12 @@ from apache_beam.coders import coders
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms.window import GlobalWindow
-from apache_beam.utils import proto_utils
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.events import Elapse, ElementsAdded, Event, Watermark, packed
+from sparkbeam.plan.payloads import own_payload
+from sparkbeam.plan.urns import TEST_STREAM
 
 
 def encoded_events(
@@ -21,7 +22,7 @@ def encoded_events(
     Its elements are encoded as the PCollections of its outputs are, which need not be the
     coder that it has itself.
     """
-    payload = proto_utils.parse_Bytes(transform.spec.payload, beam_runner_api_pb2.TestStreamPayload)
+    payload = own_payload(TEST_STREAM, transform.spec.payload)
     coder = context.coders.get_by_id(payload.coder_id)
     windowed = {
         output: coders.WindowedValueCoder(

@@ -9,9 +9,10 @@ into a stage that reads several ports.
 
 import copy
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import Any
 
 from apache_beam.internal import pickler
 from apache_beam.portability import common_urns
@@ -38,6 +39,8 @@ from sparkbeam.plan import (
     validity,
     view_firings,
 )
+from sparkbeam.plan.column_flow import ColumnFlow
+from sparkbeam.plan.column_steps import with_column_steps
 from sparkbeam.plan.grouping import Grouping, SessionAggregator
 from sparkbeam.plan.join_payload import JOIN_URN, LEFT, RIGHT, JoinSpec
 from sparkbeam.plan.memo import memo
@@ -57,7 +60,6 @@ from sparkbeam.plan.model import (
 )
 from sparkbeam.plan.object_identity import stable_name
 from sparkbeam.plan.operator import Planner
-from sparkbeam.plan.packed_grouping import with_packed_groups
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import Descriptor, ParsedStage, combine_fn_of, share
 from sparkbeam.plan.projection import projected
@@ -107,7 +109,9 @@ def translate(
             context.components, stages, planner, applied, streaming, sessions, in_columns
         )
         plan = translation.plan()
-        plan = projected(with_packed_groups(plan)) if in_columns else plan
+        if in_columns:
+            flow = ColumnFlow(plan)
+            plan = with_column_steps(projected(flow), flow)
         return with_spilled_ports(plan) if local and not streaming else plan
     except SparkBeamError:
         raise
@@ -160,6 +164,10 @@ _Finished = dict[str, tuple[tuple[SideInput, ...], _Input]]
 """Side inputs and main input of each stage, by its id."""
 
 
+_SPECS: Mapping[str, Any] = {READ_URN: ReadSpec, WRITE_URN: WriteSpec, JOIN_URN: JoinSpec}
+"""The payloads of transforms that Spark executes, by their URNs."""
+
+
 class _Translation:
     def __init__(
         self,
@@ -182,6 +190,7 @@ class _Translation:
         self._tags = itertools.count()
         self._drafts: list[_Draft] = []
         self._writer: dict[str, _Draft] = {}
+        self._specs: dict[str, Any] = {}
         self._runner_transform: dict[str, beam_runner_api_pb2.PTransform] = {}
         self._source_tags: dict[str, int] = {}
         self._tables: dict[str, tuple[tuple[int, ...], ...]] = {}
@@ -192,6 +201,9 @@ class _Translation:
                 (transform,) = stage.transforms
                 if transform.spec.urn == WRITE_URN:
                     self._writes.append(transform)
+                if transform.spec.urn in _SPECS:
+                    spec = _SPECS[transform.spec.urn]
+                    self._specs[transform.unique_name] = spec.unpack(transform.spec.payload)
                 for output in transform.outputs.values():
                     self._runner_transform[output] = transform
             else:
@@ -249,7 +261,7 @@ class _Translation:
             tags = self._ports(written, ElementRows())
             label = self._label(transform.unique_name)
             name = transform.unique_name.rpartition("/")[0] or transform.unique_name
-            spec = WriteSpec.unpack(transform.spec.payload)
+            spec = self._specs[transform.unique_name]
             if spec.has_manifest and not self._streaming:
                 raise UnsupportedTransform(
                     label,
@@ -291,7 +303,7 @@ class _Translation:
         (pcollection,) = transform.outputs.values()
         coder_id = self._components.pcollections[pcollection].coder_id
         coder = pickler.dumps(self._context.coders.get_by_id(coder_id))
-        spec = ReadSpec.unpack(transform.spec.payload)
+        spec = self._specs[transform.unique_name]
         read = spec.translated(coder, in_columns=self._in_columns)
         return Source(name, outputs, read, inputs=self._tables.get(name, ()))
 
@@ -340,7 +352,7 @@ class _Translation:
         return _Input(Exchange.FORWARD, ElementRows(), tags)
 
     def _joined(self, transform: beam_runner_api_pb2.PTransform) -> _Input:
-        spec = JoinSpec.unpack(transform.spec.payload)
+        spec = self._specs[transform.unique_name]
         joined = transform.inputs[LEFT], transform.inputs[RIGHT]
         left = self._ports(joined[0], JoinRows())
         right = self._ports(joined[1], JoinRows(keys_only=not spec.keeps_right))

@@ -5,28 +5,17 @@ hand would end in a ``KeyError`` somewhere, or in an endless loop.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
 
-from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners.portability.fn_api_runner import translations
 from google.protobuf.message import DecodeError
 
 from sparkbeam.common.arguments import shown
 from sparkbeam.common.display_text import shortened
 from sparkbeam.errors import ConfigurationError, SparkBeamError, UnsupportedTransform
-from sparkbeam.plan.urns import ASSIGN_WINDOWS
+from sparkbeam.plan.payloads import PAYLOADS, own_payload
 
 REMEDY = "The pipeline proto is damaged: create it again with the program that wrote it."
-
-_PAYLOADS: Mapping[str, Any] = {
-    **dict.fromkeys(translations.PAR_DO_URNS, beam_runner_api_pb2.ParDoPayload),
-    **dict.fromkeys(translations.COMBINE_URNS, beam_runner_api_pb2.CombinePayload),
-    ASSIGN_WINDOWS: beam_runner_api_pb2.WindowIntoPayload,
-    common_urns.primitives.TEST_STREAM.urn: beam_runner_api_pb2.TestStreamPayload,
-    common_urns.deprecated_primitives.READ.urn: beam_runner_api_pb2.ReadPayload,
-}
 
 
 def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
@@ -115,9 +104,9 @@ def _check_transform(
             raise _not_whole(transform, f"its PCollection {shown(pcollection)} has no windowing")
     if transform.environment_id and transform.environment_id not in components.environments:
         raise _not_whole(transform, f"its environment {shown(transform.environment_id)} is missing")
-    if transform.spec.urn in _PAYLOADS:
+    if transform.spec.urn in PAYLOADS:
         try:
-            payload = _PAYLOADS[transform.spec.urn].FromString(transform.spec.payload)
+            payload = own_payload(transform.spec.urn, transform.spec.payload)
         except DecodeError:
             raise _not_whole(transform, "its payload cannot be read") from None
         for name in getattr(payload, "side_inputs", ()):

@@ -16,10 +16,10 @@ from apache_beam.portability import common_urns, python_urns
 from apache_beam.portability.api import beam_runner_api_pb2
 from apache_beam.runners.portability.fn_api_runner import translations
 
-from sparkbeam.plan.fused_stages import COMBINE_PER_KEY, GROUP_BY_KEY
+from sparkbeam.plan.fused_stages import GROUP_BY_KEY
 from sparkbeam.plan.model import Exchange, Firings
 from sparkbeam.plan.pardo_functions import loaded, par_do_payload
-from sparkbeam.plan.urns import ASSIGN_WINDOWS, FLATTEN, PAR_DO
+from sparkbeam.plan.urns import ASSIGN_WINDOWS, COMBINE_PER_KEY, FLATTEN, PAR_DO
 from sparkbeam.upstream.beam import injects_default, shows_one_element
 
 BY_TIME = b"sparkbeam:by_time:v1"

@@ -16,6 +16,7 @@ from apache_beam import coders
 from apache_beam.portability.api import schema_pb2
 
 from sparkbeam.common.arguments import shown
+from sparkbeam.plan.row_types import schema_in
 from sparkbeam.upstream.lossy_coders import Loses, encoding, loses
 
 _UNPICKLED = "cannot pickle"
@@ -39,7 +40,7 @@ class Encodable:
     def _type(self) -> schema_pb2.FieldType | None:
         if self._schema is None:
             return None
-        return _row_type(schema_pb2.Schema.FromString(self._schema))
+        return _row_type(schema_in(self._schema))
 
     @cached_property
     def _coder(self) -> Any:

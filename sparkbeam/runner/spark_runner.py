@@ -32,13 +32,13 @@ from sparkbeam.explain.skew import hot_keys
 from sparkbeam.operators.registry import operators_of
 from sparkbeam.options import metrics_options, spark_options
 from sparkbeam.plan import support
-from sparkbeam.plan.fused_stages import TEST_STREAM
 from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
+from sparkbeam.plan.urns import TEST_STREAM
 from sparkbeam.replaced.yaml.packages import check_installed
 from sparkbeam.replaced.yaml.providers import native
 from sparkbeam.run.result import SparkPipelineResult

@@ -35,9 +35,7 @@ from pyspark.sql import types as st
 
 from sparkbeam import Join
 from sparkbeam.io import ReadFromArrow, ReadFromSpark, WriteToSpark
-from sparkbeam.plan.column_steps import steps_by_stage
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.projection import read_of_tables
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -63,11 +61,14 @@ def words(plan: Plan) -> list[str]:
     """The columns that are read, the rows of groups, and what is said of each step."""
     lines = [f"reads {', '.join(spec.read) or 'nothing'}" for spec in plan.spark_reads.values()]
     for stage in plan.stages:
-        lines += [f"{name} reads {n} of {all} columns" for name, n, all in read_of_tables(stage)]
+        lines += [
+            f"{one.reading} reads {len(one.names)} of {one.count} columns"
+            for one in stage.needed_columns
+        ]
         lines += [f"groups {stage.grouping.format}"] if stage.grouping is not None else []
         lines += [
             f"{step.label}: {step.words}"
-            for step in steps_by_stage(plan).get(stage.id, [])
+            for step in stage.column_steps
             if step.reason != "it makes them"
         ]
     return lines
@@ -588,7 +589,8 @@ def test_plans_with_an_aggregator_of_sessions(golden: Golden, aggregator: str) -
 def test_without_columns_all_is_read_and_nothing_is_said(name: str) -> None:
     plan = planned(lambda p: ROWS[name](of_spark(p)), "--columns=off")
     (spec,) = plan.spark_reads.values()
-    assert (len(spec.read), spec.is_compiled, steps_by_stage(plan)) == (len(SCHEMA), False, {})
+    assert (len(spec.read), spec.is_compiled) == (len(SCHEMA), False)
+    assert not any(stage.column_steps for stage in plan.stages)
     assert "groups GroupRows(packed=True)" not in words(plan)
 
 
@@ -652,5 +654,5 @@ def test_branches_of_branches_are_followed_once() -> None:
             )
             rows = tuple(both) | f"Flatten {depth}" >> beam.Flatten()
 
-    (steps,) = steps_by_stage(planned(build)).values()
-    assert {step.words for step in steps} == {"columns"}
+    (stage,) = planned(build).stages
+    assert {step.words for step in stage.column_steps} == {"columns"}

@@ -33,7 +33,6 @@ from sparkbeam.operators.process import Process
 from sparkbeam.operators.stateful import Stateful as BeamsStateful
 from sparkbeam.operators.stateful_dofn import StatefulDoFn
 from sparkbeam.operators.windows import Windows
-from sparkbeam.plan.column_steps import steps_by_stage
 from sparkbeam.plan.combine_columns import CombinePlan
 from sparkbeam.plan.grouping import SessionAggregator
 from sparkbeam.plan.operator import Operator
@@ -219,5 +218,5 @@ class TestWithoutBlocks:
     def test_they_run_and_are_told_so(self) -> None:
         assert values(lambda p: p | beam.Create([3]) | "Add" >> beam.Map(lambda n: n + 1)) == [4]
         _, plan = translated(lambda p: p | "Make" >> beam.Create([3]) | "Add" >> beam.Map(str))
-        steps = {step.label: step for steps in steps_by_stage(plan).values() for step in steps}
+        steps = {step.label: step for stage in plan.stages for step in stage.column_steps}
         assert steps["Add"].reason is not None

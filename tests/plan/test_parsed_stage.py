@@ -11,8 +11,8 @@ import pytest
 from own_sources import sources
 from plans import translated
 
+from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.plan import parsed_stage
-from sparkbeam.plan.column_steps import steps_by_stage
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.packed_grouping import with_packed_groups
 from sparkbeam.plan.row_formats import GroupRows
@@ -35,7 +35,7 @@ def test_a_translation_parses_no_description_twice(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(parsed_stage, "proto_of", counted)
     _, plan = translated(grouped)
     with memo():
-        assert steps_by_stage(plan) == steps_by_stage(plan)
+        assert aggregations(plan) == aggregations(plan)
     assert set(seen.values()) == {1}
 
 
@@ -56,12 +56,12 @@ def test_packing_leaves_the_descriptions_as_they_are(tmp_path: Path) -> None:
 
     plans = []
 
-    def watched(plan: Any) -> Any:
-        plans.append((plan, with_packed_groups(plan)))
+    def watched(plan: Any, stage: Any) -> Any:
+        plans.append((plan, with_packed_groups(plan, stage)))
         return plans[-1][1]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sparkbeam.plan.translate.with_packed_groups", watched)
+        patch.setattr("sparkbeam.plan.column_flow.with_packed_groups", watched)
         translated(build)
     ((before, after),) = plans
     formats = [stage.grouping.format for stage in after.stages if stage.grouping]

@@ -8,7 +8,6 @@ from typing import Any, Optional
 import apache_beam as beam
 from apache_beam.coders import RowCoder
 from apache_beam.io import jdbc
-from apache_beam.portability.api import schema_pb2
 from apache_beam.pvalue import PBegin, PCollection, PDone
 from apache_beam.typehints.row_type import RowTypeConstraint
 from apache_beam.typehints.schemas import named_tuple_from_schema, typing_to_runner_api
@@ -24,6 +23,7 @@ from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import SECRET_MANAGER, no_secret_manager
 from sparkbeam.io.write import to_function, to_writer
 from sparkbeam.plan.labels import applied_label
+from sparkbeam.plan.row_types import schema_in
 from sparkbeam.upstream.external import arguments_of, classpath_of
 from sparkbeam_tables.catalog_reads import TableRows, reading
 from sparkbeam_tables.database_client import StatementWriter
@@ -99,7 +99,7 @@ def read(transform: Any, pipeline: beam.Pipeline) -> "beam.PTransform[Any, Any]"
     row = arguments_of(transform)
     given = _config(row)
     known = row["dataSchema"]
-    kind = None if known is None else named_tuple_from_schema(schema_pb2.Schema.FromString(known))
+    kind = None if known is None else named_tuple_from_schema(schema_in(known))
     query = given.get("read_query")
     return ReadFromDatabase(
         JdbcRead(

@@ -7,8 +7,6 @@ from typing import Any
 from apache_beam.metrics import monitoring_infos
 
 from sparkbeam.observe.figures.summary import RunSummary, SparkStage, StageSummary, StepSummary
-from sparkbeam.plan.column_steps import steps_by_stage
-from sparkbeam.plan.column_types import ColumnStep
 from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.ports import name_of
@@ -30,13 +28,13 @@ def run_summary(
         tasks: the input elements of each task, by stage id.
         spark: the Spark stages that have run a stage, by stage id.
     """
-    stages, taken = [], steps_by_stage(plan)
+    stages = []
     for stage in plan.stages:
         sizes = sorted(tasks.get(stage.id, ()))
         stages.append(
             StageSummary(
                 stage.name,
-                tuple(_steps(plan, stage, infos.get(stage.id, []), taken.get(stage.id, []))),
+                tuple(_steps(plan, stage, infos.get(stage.id, []))),
                 tasks=len(sizes),
                 largest_task=sizes[-1] if sizes else 0,
                 median_task=int(statistics.median(sizes)) if sizes else 0,
@@ -46,11 +44,9 @@ def run_summary(
     return RunSummary(tuple(stages), failed_attempts)
 
 
-def _steps(
-    plan: Plan, stage: Stage, infos: Infos, taken: Iterable[ColumnStep]
-) -> Iterator[StepSummary]:
+def _steps(plan: Plan, stage: Stage, infos: Infos) -> Iterator[StepSummary]:
     figures = _Figures(infos)
-    columns = {step.label: step.words for step in taken}
+    columns = {step.label: step.words for step in stage.column_steps}
     for transform in parsed(stage).in_order():
         label = transform.unique_name
         yield StepSummary(

@@ -79,7 +79,9 @@ class Step:
         if known is not None:
             return DoFnData.alone(known())
         info = core.DoFnInfo.from_runner_api(spec, self.factory.context)
-        return DoFnData(*pickler.loads(info.serialized_dofn_data()))
+        data = DoFnData(*pickler.loads(info.serialized_dofn_data()))
+        needed = self.operator.needed
+        return data if needed is None else data._replace(fn=needed.applied(data.fn))
 
     @cached_property
     def input(self) -> str:
