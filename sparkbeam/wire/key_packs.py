@@ -30,6 +30,7 @@ from sparkbeam.wire.binary import (
     bytes_of,
     fixed_cells,
     offsets_of,
+    take_cells,
 )
 from sparkbeam.wire.keywords import hashes_of, mixed
 from sparkbeam.wire.rows import CELL_BYTES, Orders, RowWriter
