@@ -45,9 +45,35 @@ class Aggregates:
         counts = None if self.counts is None else self.counts[rows]
         return Aggregates(self.keys[rows], *times, self.totals[rows], counts)
 
+    def place_of(self, others: "Aggregates") -> int:
+        """Return the number of sessions that are before all of others and touch none of them.
+
+        The order is by key and time.
+        """
+        low, high = self._range_of(others.keys[0])
+        return int(low + np.searchsorted(self.ends[low:high], others.starts[0], "left"))
+
+    def place_before(self, key: int, start: int) -> int:
+        """Return the number of sessions that begin before a time, by key."""
+        low, high = self._range_of(key)
+        return int(low + np.searchsorted(self.starts[low:high], start, "left"))
+
     def firsts(self) -> Positions:
         """Return the position of the first session of each key."""
         return firsts_of(self.keys)
+
+    def count_reached(self, before: "Aggregates") -> int:
+        """Return the number of sessions that these may touch.
+
+        None of the sessions is before all of others.
+        """
+        low, high = self._range_of(before.keys[-1])
+        return int(low + np.searchsorted(self.starts[low:high], before.ends[-1], "right"))
+
+    def _range_of(self, key: int) -> tuple[int, int]:
+        """Return the first position of a key's sessions and the position after the last."""
+        low, high = (np.searchsorted(self.keys, key, side) for side in ("left", "right"))
+        return int(low), int(high)
 
     def with_keys(self, keys: Micros) -> "Aggregates":
         """Return the same with other numbers for the keys."""

@@ -18,7 +18,7 @@ from apache_beam.transforms.combiners import (
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.aggregate import ordered_sessions, session_runs
+from sparkbeam.aggregate import ordered_sessions, session_pieces, session_runs
 from sparkbeam.aggregate.aggregator import Aggregator, Session, Stamps, in_session
 from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
@@ -173,7 +173,8 @@ def test_sessions_are_cut_by_the_rule_whatever_comes_when(seed: int) -> None:
     every: list[tuple[Window, int]] = []
     with (
         mock.patch.multiple(ordered_sessions, _PIECE=piece, _MOST=2 * piece),
-        mock.patch.object(session_runs, "_MOST_APART", piece),
+        mock.patch.object(session_runs, "_PIECE", piece),
+        mock.patch.object(session_pieces, "_PIECE", piece),
     ):
         for batch in batches:
             numbers = list(range(len(every), len(every) + len(batch)))
@@ -252,3 +253,50 @@ def test_sums_of_runs_are_those_of_python(runs: list[list[int]], more: int) -> N
     numbers = np.array([number for run in runs for number in run])
     wrapped = [(sum(run) + 2**63) % 2**64 - 2**63 for run in runs]
     assert sums_of(numbers, firsts).tolist() == wrapped
+
+
+def test_elements_in_their_order_are_not_merged_again() -> None:
+    make = SessionColumns(CountCombineFn(), max)
+    runs = Runs(make)
+    merged = []
+    with mock.patch.object(SessionColumns, "merge", lambda _, *parts: merged.append(parts)):
+        for begin in range(0, 100_000, 1000):
+            column = np.arange(begin, begin + 1000) * 10
+            runs.add(make.reduce(column * 0, column, column + 5, column, [None] * 1000))
+    assert not merged
+    assert len(list(runs)) == 50
+    columns = runs.aggregates()
+    assert columns is not None
+    assert columns.starts.tolist() == list(range(0, 1_000_000, 10))
+
+
+def test_what_one_run_has_alone_stays_as_it_is() -> None:
+    make = SessionColumns(CountCombineFn(), max)
+    runs = []
+    for begin, step in ((0, 2), (1, 2), (9_000, 1)):
+        starts = np.arange(begin, begin + 1000 * step, step) * 10
+        runs.append([make.reduce(starts * 0, starts, starts + 5, starts, [None] * 1000)])
+    with (
+        mock.patch.object(session_pieces, "_PIECE", 100),
+        mock.patch.object(
+            SessionColumns, "merge", autospec=True, side_effect=SessionColumns.merge
+        ) as merge,
+    ):
+        found = session_pieces.merged_in_pieces(make, runs)
+    assert np.concatenate([piece.starts for piece in found]).tolist() == [
+        *range(0, 20_000, 10),
+        *range(90_000, 100_000, 10),
+    ]
+    assert sum(len(part) for call in merge.mock_calls for part in call.args[1:]) < 2_400
+
+
+def test_columns_that_come_in_small_parts_are_merged_seldom() -> None:
+    make = SessionColumns(CountCombineFn(), max)
+    runs = Runs(make)
+    for start in range(100):
+        column = np.array([start * 10])
+        runs.add(make.reduce(column * 0, column, column + 5, column, [None]))
+        assert len(list(runs)) <= 8
+    found = runs.aggregates()
+    assert found is not None
+    assert len(found) == 100
