@@ -221,7 +221,10 @@ def test_a_transform_of_another_language_is_refused_before_there_is_a_pipeline()
     words = [sys.executable, "-m", "sparkbeam", "run", program(text)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "UnsupportedTransform: 'ReadFromBigtable': it (apache_beam" in done.stderr
+    assert (
+        "UnsupportedTransform: Transform 'ReadFromBigtable' cannot run on Spark: it (apache_beam"
+        in done.stderr
+    )
     assert "reached" not in done.stderr
 
 

@@ -16,7 +16,7 @@ KNOWN = {
     "plan/fingerprint.py": "the functions and windows of the pipeline",
     "plan/pardo_functions.py": "the functions of the pipeline",
     "plan/spark_io.py": "the sources and sinks of the pipeline",
-    "plan/column_types.py": "the coder of a source",
+    "plan/source_columns.py": "the coder of a source",
     "streaming/tick_source.py": "the source of the query, out of the plan",
     "upstream/dofn_handover.py": "the functions of the pipeline",
     "wire/environment.py": "the classes of the program, out of the plan",

@@ -164,7 +164,7 @@ class PartitionedRun:
             "timed",
             lambda session, spec, *_: Rows(micro_batches, spec.is_partitioned, spec.read),
         )
-        pipeline = streaming_pipeline(self._spark, self._folder)
+        pipeline = streaming_pipeline(self._spark, self._folder, "--streaming")
         read = other or ReadFromSpark(schema=COLUMNS, timestamp_column="timestamp", **arguments)
         build(pipeline | "Read" >> read | "Number" >> beam.Map(lambda row: row[-1]))
         with pytest.raises(PipelineFailed) as caught:
