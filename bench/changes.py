@@ -1,6 +1,6 @@
 """How well changes of Nexmark over commits are told from noise: found and false ones.
 
-    PYTHONPATH=.:packages/nexmark/tests python bench/changes.py
+    python bench/changes.py
 
 Histories of twelve commits with three repeats each and normal noise, as ``pasts.py`` makes them:
 some in which a query gets slower by a share at the eighth commit, and others of noise alone. Prints
@@ -9,8 +9,11 @@ flagged for nothing.
 """
 
 import argparse
+import sys
 from dataclasses import replace
+from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "packages" / "nexmark" / "tests"))
 from pasts import SHORT, a_past
 
 from beam_nexmark.changes import Change, Verdict, changes

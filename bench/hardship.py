@@ -21,6 +21,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster" / "drivers"))
 

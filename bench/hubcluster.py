@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster" / "drivers"))
 

@@ -11,6 +11,7 @@ from typing import Any
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster"))
 
 from standalone import Cluster
