@@ -183,6 +183,8 @@ NUMBERS = [
     ("LOG10(1000)", real(3)),
     ("LOG10(0)", "-inf"),
     ("LOG10(100) / 3", real(2 / 3)),
+    ("LOG(10, 1000)", real(3)),
+    ("LOG(10, 0)", "-inf"),
     ("SIN(0)", real(0)),
     ("COS(0)", real(1)),
     ("TAN(0)", real(0)),

@@ -87,6 +87,14 @@ def _is_known(function: str) -> bool:
     return made is None or made in NODES or issubclass(made, exp.AggFunc)
 
 
+def _logarithm(given: list[exp.Expr], dialect: Any) -> exp.Expr:
+    """Read ``LOG(10, x)`` as ``LOG10(x)``."""
+    if len(given) == 2 and isinstance(given[0], exp.Literal) and given[0].name == "10":
+        return exp.Anonymous(this="LOG10", expressions=given[1:])
+    found: exp.Expr = sqlglot.Parser.FUNCTIONS["LOG"](given, dialect)
+    return found
+
+
 WITH_UNIT = ("TIMESTAMPADD", "TIMESTAMPDIFF", "TIMESTAMP_ADD", "TIMESTAMP_DIFF")
 """Functions whose first argument is a unit of time."""
 
@@ -129,6 +137,7 @@ class Calcite(Dialect):
             name: kind.from_arg_list
             for name, kind in (("LOWER", exp.Lower), ("UPPER", exp.Upper))
         }
+        FUNCTIONS["LOG"] = _logarithm
         # The pattern is the second argument, not the first one.
         FUNCTIONS["LIKE"] = lambda given: exp.Like(
             this=seq_get(given, 0), expression=seq_get(given, 1)
