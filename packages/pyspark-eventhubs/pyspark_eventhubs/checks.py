@@ -9,7 +9,11 @@ from typing import Any, SupportsIndex, TypeGuard
 
 _SHOWN = 60
 _LONGEST = 1e6
-_SECRET = re.compile(r"(?i)((?:key|password|secret|sig|token)\w*\s*=\s*)[^\s;&,]+")
+_SECRET = re.compile(
+    r"""(?ix) ((?:key|password|secret|sig|token)\w* ["']?\s*[=:]\s*["']?) [^\s;&,"']+
+    | (?<=://)[^/\s@]+(?=@)  # The account of a URL.
+    | \beyJ[\w-]+(?:\.[\w-]+)+  # A token of Azure AD."""
+)
 
 
 def shown(value: object) -> str:
@@ -19,7 +23,7 @@ def shown(value: object) -> str:
 
 def beginning(text: str, most: int) -> str:
     """Return the beginning of a text, without secrets."""
-    found = _SECRET.sub(r"\1…", text)
+    found = _SECRET.sub(lambda secret: f"{secret[1] or ''}…", text)
     return found if len(found) <= most else f"{found[: most - 1]}…"
 
 
