@@ -22,6 +22,7 @@ import click
 
 from sparkbeam.cli import main_program, yaml_file
 from sparkbeam.cli.made_pipelines import watch_pipelines
+from sparkbeam.cli.programs import YAML_SUFFIXES
 from sparkbeam.cli.replaced_runners import on_our_runner
 from sparkbeam.errors import SparkBeamError
 
@@ -47,7 +48,7 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
     ):
         end: dict[str, Any] = {}
         try:
-            if not is_module and name.endswith(yaml_file.SUFFIXES):
+            if not is_module and name.endswith(YAML_SUFFIXES):
                 yaml_file.start(name, arguments)
             else:
                 main_program.start(name, arguments, is_module=is_module)

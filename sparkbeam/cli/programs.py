@@ -16,6 +16,7 @@ from sparkbeam.common.arguments import is_path, shown
 from sparkbeam.common.command_errors import usage_error
 from sparkbeam.errors import SparkBeamError
 
+YAML_SUFFIXES = (".yaml", ".yml")
 _MAIN = "__main__.py"
 
 FOR_GOOD = contextlib.ExitStack()
@@ -147,7 +148,7 @@ class Program:
             )
         if folders:
             return ""
-        if self.name.endswith((".yaml", ".yml")):
+        if self.name.endswith(YAML_SUFFIXES):
             return (
                 f"{name} is no Python program. Run a pipeline of Beam YAML with 'sparkbeam yaml', "
                 "or give '-m apache_beam.yaml.main --yaml_pipeline_file=FILE' as the program."

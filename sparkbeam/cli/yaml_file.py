@@ -15,8 +15,6 @@ from sparkbeam.common.command_errors import usage_error
 from sparkbeam.common.secret_patterns import hidden
 from sparkbeam.errors import ConfigurationError, SparkBeamError
 
-SUFFIXES = (".yaml", ".yml")
-
 
 def run(file: str, options: Sequence[str]) -> None:
     """Run the pipeline in a file on our runner, or its tests; see :func:`start`."""

@@ -81,15 +81,14 @@ class StageFlow:
                     waiting += [(output, made) for output in step.transform.outputs.values()]
 
     def _result(self, step: PlannedStep, shape: Type) -> Result:
-        known = self.results.get((step.label, shape))
-        if known is None:
-            operator = step.operator
-            if isinstance(shape, Accumulators):
-                known = operator.merged_type(shape)
-            else:
-                known = operator.output_type(step, shape)
-            self.results[step.label, shape] = known
-        return known
+        key = step.label, shape
+        if key not in self.results:
+            self.results[key] = (
+                step.operator.merged_type(shape)
+                if isinstance(shape, Accumulators)
+                else step.operator.output_type(step, shape)
+            )
+        return self.results[key]
 
     def readers(self, pcollection: str) -> Iterator[PlannedStep]:
         """Yield the steps that read a PCollection."""

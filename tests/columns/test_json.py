@@ -85,7 +85,7 @@ def over(function: Callable[..., Any], texts: list[Any], form: ResultKind) -> li
 
 
 def is_taken(function: Callable[..., Any], texts: list[Any]) -> bool:
-    """Whether a function runs over columns, where it must give what it gives when it is called."""
+    """Return whether a function runs over columns; if so, it must give what a call gives."""
     form = ResultKind.FLAT if function is yields else ResultKind.MAP
     found = over(function, texts, form)
     if found is None:

@@ -68,7 +68,7 @@ def block_of(micros: list[int | None], shape: RecordShape) -> pa.Array:
 
 
 def is_taken(function: Callable[[Any], Any], block: pa.Array, shape: RecordShape) -> bool:
-    """Whether a function runs over columns, where it must give what it gives when it is called."""
+    """Return whether a function runs over columns; if so, it must give what a call gives."""
     return assert_same(compiled(function, shape), function, block, ResultKind.MAP)
 
 

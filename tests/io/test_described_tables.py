@@ -1,4 +1,4 @@
-"""What is known of a table from what Spark describes, and its options for micro-batches."""
+"""Tables as Spark describes them, and their options for micro-batches."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -23,7 +23,7 @@ def read(spark: Any, *options: str, **given: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def names(spark: Any) -> Iterator[dict[str, Any]]:
-    """What the calls use."""
+    """Return the names that the calls use."""
     spark.sql("CREATE DATABASE shop")
     spark.sql("CREATE TABLE shop.clicks (id BIGINT, day STRING) USING json PARTITIONED BY (day)")
     spark.sql("CREATE VIEW shop.mondays AS SELECT * FROM shop.clicks WHERE day = 'mon'")
