@@ -21,13 +21,12 @@ from rich.table import Table
 
 from beam_nexmark.beam_source import NexmarkEvents
 from beam_nexmark.configuration import Configuration
-from beam_nexmark.counters import Publish, published
 from beam_nexmark.engine import Engine, prepared
 from beam_nexmark.measure import Measurement
 from beam_nexmark.queries import QUERIES
 from beam_nexmark.queries.query import Query
 from beam_nexmark.queries.sql import SQL_QUERIES
-from beam_nexmark.result_digest import Summary
+from beam_nexmark.result_digest import Publish, Summary, published
 
 SQL, PYTHON, ELEMENTS = "SQL", "Python", "Python, `--columns=off`"
 

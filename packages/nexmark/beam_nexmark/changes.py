@@ -21,7 +21,8 @@ from enum import StrEnum
 from itertools import chain
 from statistics import median
 
-from beam_nexmark.series import Point, Series
+from beam_nexmark.record import QueryRun
+from beam_nexmark.series import Point, Series, build, conditions, series
 
 _TOLERANCE = 0.1
 _UNKNOWN_NOISE = 0.5
@@ -30,6 +31,12 @@ _ENOUGH_BEFORE = 9
 _BEFORE = 5
 _AFTER = 2
 _MARGIN = 0.5
+
+CONFIRMATIONS = 2
+"""Number of further runs that have to confirm a slowdown."""
+
+_LEAST_BEFORE = 3
+_LEAST_SECONDS = 0.3
 
 
 class Verdict(StrEnum):
@@ -92,9 +99,30 @@ def percent(growth: float) -> str:
     return f"{growth:+.0%}".replace("%", " %")
 
 
-def _described(point: Point) -> str:
-    """Format counts and digests of the results."""
-    return " or ".join(f"{count:,} ({digest[:12]})" for count, digest in sorted(point.outcomes))
+def slowdown(past: Sequence[QueryRun], now: Sequence[QueryRun], tolerance: float) -> float | None:
+    """Return the growth of the runtime of a query, as a fraction; None if it is no slowdown.
+
+    It is one if the fastest of the runs takes longer than usual by more than the tolerance and by
+    0.3 s, in seconds and in units of the machine's pace. Usual is the median over the last five
+    builds under the same conditions; with fewer than three of them nothing is slower.
+
+    Args:
+        now: runs of a query on one build.
+        tolerance: the maximum growth, as a fraction.
+    """
+    last = Point(build(now[0]), now)
+    equal = [run for run in past if conditions(run) == conditions(now[0])]
+    points = [point for one in series(equal) for point in one.points if point.build != last.build]
+    recent = [point for point in points if point.times][-_BEFORE:]
+    if len(recent) < _LEAST_BEFORE or not last.times:
+        return None
+    usual = median(median(point.times) for point in recent)
+    growths = [min(last.times) / usual - 1]
+    paced = [median(point.paced) for point in recent if point.paced]
+    if paced and last.paced:
+        growths.append(min(last.paced) / median(paced) - 1)
+    is_slower = min(growths) > tolerance and min(last.times) - usual > _LEAST_SECONDS
+    return min(growths) if is_slower else None
 
 
 def _outcome(series: Series, number: int) -> Change | None:
@@ -111,7 +139,7 @@ def _outcome(series: Series, number: int) -> Change | None:
         return Change(series, point, Verdict.WRONG, reason=point.wrong)
     ran = next((one for one in reversed(series.points[:number]) if one.failure is None), None)
     if ran is not None and point.outcomes != ran.outcomes and not point.is_checked:
-        reason = f"{_described(ran)} -> {_described(point)}"
+        reason = f"{ran.results} -> {point.results}"
         return Change(series, point, Verdict.CHANGED, reason=reason)
     if last is not None and (last.failure or last.wrong):
         return Change(series, point, Verdict.REPAIRED)

@@ -81,21 +81,21 @@ def measured(
         is_slow: judges the runs of a query; as long as they are slow, a few more confirm it.
     """
     from beam_nexmark import history as past
-    from beam_nexmark import tables
-    from beam_nexmark.gate import CONFIRMATIONS
+    from beam_nexmark.changes import CONFIRMATIONS
+    from beam_nexmark.tables import RunProgress
 
     runs: list[QueryRun] = []
-    with tables.Progress(len(queries) * repeat) as progress:
+    with RunProgress(len(queries) * repeat) as progress:
         measurement.warm_up()
         for query in queries:
             first = len(runs)
             for number in range(1, repeat + 1 + CONFIRMATIONS):
                 if number > repeat and not is_slow(runs[first:]):
                     break
-                progress.start(query.number, query.name, number)
+                progress.begun(query.number, query.name, number)
                 runs.append(measurement.run(query, number))
                 past.append(runs[-1:], history)
-                progress.finish(runs[-1])
+                progress.ended(runs[-1])
     return runs
 
 
@@ -188,3 +188,12 @@ def write_report(history: Path, output: Path) -> None:
 
     render(past.read(history), output)
     click.echo(f"Written: {output} (open it in a browser)", err=True)
+
+
+def finish(history: Path, page: Path | None, *, is_right: bool) -> None:
+    """Write the report, and end with exit code 1 unless all was right."""
+    click.echo(f"Added to the history: {history}", err=True)
+    if page is not None:
+        write_report(history, page)
+    if not is_right:
+        raise click.exceptions.Exit(1)

@@ -17,12 +17,11 @@ from beam_nexmark import provenance
 from beam_nexmark.beam_source import NexmarkEvents
 from beam_nexmark.check import verdict
 from beam_nexmark.configuration import Configuration
-from beam_nexmark.counters import Publish, published
 from beam_nexmark.engine import Engine
 from beam_nexmark.peak_memory import PeakMemory
 from beam_nexmark.queries import QUERIES, Query
 from beam_nexmark.record import QueryRun
-from beam_nexmark.result_digest import Summarize, canonical
+from beam_nexmark.result_digest import Publish, Summarize, canonical, published
 from beam_nexmark.stream import NexmarkStream
 from sparkbeam import __version__
 from sparkbeam.common.display_text import beginning
@@ -58,13 +57,9 @@ class Measurement:
         Raises:
             ConfigurationError: the runner does not start.
         """
-        small = Configuration(events=1000)
+        small = replace(self, configuration=Configuration(events=1000), rate=None)
         try:
-            self.engine.run(
-                lambda pipeline: _summarized(
-                    pipeline, QUERIES[0], small, streaming=self.engine.streaming
-                )
-            )
+            self.engine.run(lambda pipeline: small._summarized(pipeline, QUERIES[0]))
         except SparkBeamError:
             raise
         except Exception as error:
@@ -76,18 +71,10 @@ class Measurement:
         run = self._announced(query, repeat)
         memory = PeakMemory()
         with memory, self._folder() as logs:
-            configuration = replace(self.configuration, log_folder=logs)
+            logged = replace(self, configuration=replace(self.configuration, log_folder=logs))
             start = time.perf_counter()
             try:
-                result = self.engine.run(
-                    lambda pipeline: _summarized(
-                        pipeline,
-                        query,
-                        configuration,
-                        streaming=self.engine.streaming,
-                        rate=self.rate,
-                    )
-                )
+                result = self.engine.run(lambda pipeline: logged._summarized(pipeline, query))
                 seconds = time.perf_counter() - start
                 found = published(result)
             except Exception as error:
@@ -104,10 +91,11 @@ class Measurement:
 
     def _answers(self, query: Query) -> list[Any]:
         """Return the weighted results of another run, by way of files shared with the workers."""
+        unlimited = replace(self, rate=None)
         with self._folder() as folder:
             self.engine.run(
                 lambda pipeline: (
-                    _answered(pipeline, query, self.configuration, streaming=self.engine.streaming)
+                    unlimited._answered(pipeline, query)
                     | "Weigh" >> beam.Map(query.weigh)
                     | "Canonical" >> beam.Map(canonical)
                     | "All windows" >> beam.WindowInto(GlobalWindows())
@@ -116,6 +104,18 @@ class Measurement:
             )
             lines = [file.read_text().splitlines() for file in Path(folder).iterdir()]
         return [json.loads(line) for part in lines for line in part]
+
+    def _answered(self, pipeline: beam.Pipeline, query: Query) -> Any:
+        events = (
+            NexmarkStream(self.configuration, self.rate)
+            if self.engine.streaming
+            else NexmarkEvents(self.configuration)
+        )
+        return query.build(pipeline | events, self.configuration)
+
+    def _summarized(self, pipeline: beam.Pipeline, query: Query) -> Any:
+        summary = self._answered(pipeline, query) | Summarize(query.weigh)
+        return summary | "Publish" >> beam.ParDo(Publish())
 
     def _folder(self) -> TemporaryDirectory[str]:
         return TemporaryDirectory(prefix="sparkbeam-nexmark-", dir=self.engine.folder)
@@ -142,10 +142,9 @@ class Measurement:
         )
 
     def _mode(self) -> str:
+        rate = "" if self.rate is None else f" at {self.rate:g}/s"
         form = ", in SQL" if self.sql else ""
-        if not self.engine.streaming:
-            return f"batch{form}"
-        return f"streaming{'' if self.rate is None else f' at {self.rate:g}/s'}{form}"
+        return f"{f'streaming{rate}' if self.engine.streaming else 'batch'}{form}"
 
 
 def reason(error: Exception) -> str:
@@ -157,27 +156,3 @@ def reason(error: Exception) -> str:
     is_traceback = any(line.startswith("Traceback") for line in lines)
     gist = lines[-1 if is_traceback else 0] if lines else ""
     return beginning(f"{type(error).__name__}: {gist}".removesuffix(": "), _REASON_CHARACTERS)
-
-
-def _answered(
-    pipeline: beam.Pipeline,
-    query: Query,
-    configuration: Configuration,
-    *,
-    streaming: bool,
-    rate: float | None = None,
-) -> Any:
-    source = NexmarkStream(configuration, rate) if streaming else NexmarkEvents(configuration)
-    return query.build(pipeline | source, configuration)
-
-
-def _summarized(
-    pipeline: beam.Pipeline,
-    query: Query,
-    configuration: Configuration,
-    *,
-    streaming: bool,
-    rate: float | None = None,
-) -> Any:
-    answers = _answered(pipeline, query, configuration, streaming=streaming, rate=rate)
-    return answers | Summarize(query.weigh) | "Publish" >> beam.ParDo(Publish())

@@ -4,7 +4,7 @@ import os
 import platform
 import statistics
 import subprocess
-import time
+import timeit
 from pathlib import Path
 
 import psutil
@@ -17,7 +17,6 @@ CHANGED = "+"
 _FOLDER = Path(sparkbeam.__file__).parent
 _GIT_SECONDS = 10
 _STEPS = 1_000_000
-_PACES = 5
 
 
 def revision() -> str | None:
@@ -44,14 +43,7 @@ def pace() -> float:
 
     It is the median of some measurements, as single ones differ by half.
     """
-    return statistics.median(_seconds() for _ in range(_PACES))
-
-
-def _seconds() -> float:
-    start = time.perf_counter()
-    for _ in range(_STEPS):
-        pass
-    return time.perf_counter() - start
+    return statistics.median(timeit.repeat(f"for _ in range({_STEPS}): pass", number=1))
 
 
 def _processor() -> str:

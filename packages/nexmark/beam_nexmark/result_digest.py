@@ -1,7 +1,8 @@
 """Comparable summaries of results: their number, and an order-independent digest.
 
 A result has a canonical text, and that text a hash of 128 bits. The digest is the sum of the hashes
-mod 2^128, so it can be combined in any order, and duplicates count.
+mod 2^128, so it can be combined in any order, and duplicates count. A summary reaches the driver by
+Beam counters, on any runner.
 """
 
 import json
@@ -11,11 +12,19 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+from apache_beam.metrics import Metrics, MetricsFilter
+from apache_beam.runners.runner import PipelineResult
 from apache_beam.transforms.window import GlobalWindows
 
 from beam_nexmark.queries.query import once
 
 _MODULUS = 1 << 128
+
+_NAMESPACE = "beam_nexmark"
+_RESULTS = "results"
+_PART_BITS = 32
+_PARTS = {f"digest_{bit}": bit for bit in range(0, 128, _PART_BITS)}
+"""Bit offsets of the parts of a digest; a counter holds 63 bits."""
 
 
 def _encoding() -> Callable[[Any], str]:
@@ -101,6 +110,32 @@ class Summarize(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]]):
             | beam.WindowInto(GlobalWindows())
             | beam.CombineGlobally(SummarizeFn(self._weigh))
         )
+
+
+class Publish(beam.DoFn):
+    """DoFn that counts the parts of a summary."""
+
+    def process(self, summary: Summary) -> None:
+        count, digest = summary
+        Metrics.counter(_NAMESPACE, _RESULTS).inc(count)
+        for name, bit in _PARTS.items():
+            part = int(digest, 16) >> bit & (1 << _PART_BITS) - 1
+            Metrics.counter(_NAMESPACE, name).inc(part)
+
+
+def published(result: PipelineResult) -> Summary:
+    """Return the summary of a pipeline with :class:`Publish`.
+
+    Raises:
+        RuntimeError: the runner does not provide it.
+    """
+    found = result.metrics().query(MetricsFilter().with_namespace(_NAMESPACE))
+    # Prism tells no number of a counter that is 0.
+    counters = {counter.key.metric.name: counter.result or 0 for counter in found["counters"]}
+    if not {_RESULTS, *_PARTS} <= counters.keys():
+        raise RuntimeError("The runner reports no counters, and thus no results.")
+    digest = sum(counters[name] << bit for name, bit in _PARTS.items())
+    return Summary(counters[_RESULTS], f"{digest:032x}")
 
 
 def summary(results: Iterable[Any], weigh: Callable[[Any], tuple[Any, int]] = once) -> Summary:

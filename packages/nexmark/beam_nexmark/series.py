@@ -82,6 +82,11 @@ class Point:
         """Count and digest of the results of each successful run."""
         return {(run.results or 0, run.digest or "") for run in self.runs if run.failure is None}
 
+    @property
+    def results(self) -> str:
+        """Counts and digests of the results, as text."""
+        return " or ".join(f"{count:,} ({digest[:12]})" for count, digest in sorted(self.outcomes))
+
 
 @dataclass(frozen=True)
 class Series:
@@ -98,10 +103,6 @@ class Series:
     def first(self) -> QueryRun:
         """A run that identifies the query."""
         return self.points[0].runs[0]
-
-    def at(self, name: str) -> Point | None:
-        """Return the point of a build; None if it has none."""
-        return next((point for point in self.points if point.build == name), None)
 
 
 def build(run: QueryRun) -> str:
@@ -123,14 +124,14 @@ def series(runs: Iterable[QueryRun]) -> list[Series]:
     """Return the series of a history, in order of query, then of conditions."""
     found: dict[Conditions, dict[str, list[QueryRun]]] = defaultdict(lambda: defaultdict(list))
     for run in sorted(runs, key=lambda run: run.started):
-        found[_conditions(run)][build(run)].append(run)
-    made = [
-        Series(conditions, [Point(name, group) for name, group in points.items()])
-        for conditions, points in found.items()
+        found[conditions(run)][build(run)].append(run)
+    return [
+        Series(equal, [Point(name, group) for name, group in points.items()])
+        for equal, points in sorted(found.items(), key=lambda one: (one[0].query, str(one[0])))
     ]
-    return sorted(made, key=lambda one: (one.conditions.query, str(one.conditions)))
 
 
-def _conditions(run: QueryRun) -> Conditions:
+def conditions(run: QueryRun) -> Conditions:
+    """Return the conditions of a run."""
     settings = json.dumps(run.configuration, sort_keys=True)
     return Conditions(run.query, run.runner, run.mode, run.cores, run.machine, settings)

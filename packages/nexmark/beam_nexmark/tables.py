@@ -1,8 +1,7 @@
 """Output of ``sparkbeam nexmark``: progress on standard error, tables on standard output."""
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from types import TracebackType
+from collections.abc import Iterable
+from itertools import groupby
 
 from rich import progress
 from rich.console import Console
@@ -15,14 +14,14 @@ _FILE_WIDTH = 140
 _DIGEST_CHARACTERS = 12
 
 
-class Progress:
+class RunProgress(progress.Progress):
     """A line for each finished run and, on a terminal, a bar below them."""
 
     def __init__(self, total: int) -> None:
         console = Console(stderr=True, highlight=False, soft_wrap=True)
-        self._bar = progress.Progress(
+        super().__init__(
             progress.SpinnerColumn(),
-            progress.TextColumn("{task.description}"),
+            "{task.description}",
             progress.BarColumn(bar_width=20),
             progress.MofNCompleteColumn(),
             progress.TimeElapsedColumn(),
@@ -30,25 +29,13 @@ class Progress:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._task = self._bar.add_task("warming up", total=total)
+        self._task = self.add_task("warming up", total=total)
 
-    def __enter__(self) -> "Progress":
-        self._bar.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._bar.stop()
-
-    def start(self, number: int, name: str, repeat: int) -> None:
+    def begun(self, number: int, name: str, repeat: int) -> None:
         """Show the run that begins."""
-        self._bar.update(self._task, description=f"q{number} {name}, run {repeat}")
+        self.update(self._task, description=f"q{number} {name}, run {repeat}")
 
-    def finish(self, run: QueryRun) -> None:
+    def ended(self, run: QueryRun) -> None:
         """Show the outcome of the run."""
         if run.seconds is None:
             text = f"[red]failed[/]: {escape(run.failure or '')}"
@@ -56,78 +43,58 @@ class Progress:
             text = f"{run.seconds:.2f} s, {run.results:,} results"
             if run.checked is not None:
                 text += ", right" if run.checked == PASSED else ", [red]wrong[/]"
-        self._bar.console.print(f"q{run.query} {run.name}: {text}")
-        self._bar.advance(self._task)
+        self.console.print(f"q{run.query} {run.name}: {text}")
+        self.advance(self._task)
 
 
 def show_runs(runs: Iterable[QueryRun]) -> None:
-    """Print one row per query: the median of its runs, and the last run's result."""
-    table = _table(
-        "query",
-        "name",
-        ">events",
-        ">seconds",
-        ">events/s",
-        ">results",
-        "digest",
-        ">peak MB",
-        "check",
-    )
-    groups: dict[int, list[QueryRun]] = defaultdict(list)
-    for run in runs:
-        groups[run.query].append(run)
-    for group in groups.values():
-        table.add_row(*_row(group))
-    console = _console()
+    """Print one row per query: the median of its runs, and the last run's result.
+
+    Args:
+        runs: those of a query follow each other.
+    """
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, is_number in _COLUMNS.items():
+        table.add_column(column, justify="right" if is_number else "left", no_wrap=is_number)
+    listed = list(runs)
+    for _, group in groupby(listed, lambda run: run.query):
+        table.add_row(*_row([*group]))
+    console = Console(highlight=False)
+    if not console.is_terminal:
+        console = Console(highlight=False, width=_FILE_WIDTH)
     console.print(table)
-    problems = dict.fromkeys(
-        (run.query, run.name, run.failure or run.checked or "")
-        for group in groups.values()
-        for run in group
+    problems = [
+        f"[red]q{run.query} {escape(run.name)}[/]: {escape(run.failure or run.checked or '')}"
+        for run in listed
         if not run.is_right
-    )
-    for query, name, problem in problems:
-        console.print(f"[red]q{query} {escape(name)}[/]: {escape(problem)}", soft_wrap=True)
+    ]
+    for problem in dict.fromkeys(problems):
+        console.print(problem, soft_wrap=True)
 
 
-def _row(group: Sequence[QueryRun]) -> list[str]:
+_COLUMNS = {
+    **{"query": False, "name": False},
+    **{"events": True, "seconds": True, "events/s": True, "results": True},
+    **{"digest": False, "peak MB": True, "check": False},
+}
+"""The columns, and whether each has numbers."""
+
+
+def _row(group: list[QueryRun]) -> list[str]:
     last = group[-1]
     head = [str(last.query), last.name, f"{last.events:,}"]
-    seconds = median_seconds(group)
-    if seconds is None:
+    middle = median_seconds(group)
+    if middle is None:
         return [*head, "[red]failed[/]"]
     ended = [run for run in group if run.seconds is not None]
+    times = [run.seconds or 0 for run in ended]
+    spread = f" ({min(times):.2f}-{max(times):.2f})" if len(times) > 1 else ""
     return [
         *head,
-        _seconds(ended),
-        f"{last.events / seconds:,.0f}",
+        f"{middle:.2f}{spread}",
+        f"{last.events / middle:,.0f}",
         f"{ended[-1].results:,}",
         (ended[-1].digest or "")[:_DIGEST_CHARACTERS],
         f"{max(run.peak_memory or 0 for run in ended) / 1e6:,.0f}",
         (last.checked or "") if all(run.is_right for run in group) else "[red]wrong[/]",
     ]
-
-
-def _seconds(runs: Iterable[QueryRun]) -> str:
-    """Format the median, with the range of several runs."""
-    times = [run.seconds for run in runs if run.seconds is not None]
-    if not times:
-        return ""
-    spread = f" ({min(times):.2f}-{max(times):.2f})" if len(times) > 1 else ""
-    return f"{median_seconds(runs):.2f}{spread}"
-
-
-def _table(*columns: str) -> Table:
-    """Return a plain table; ``>`` marks columns of numbers."""
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        is_number = column.startswith(">")
-        table.add_column(
-            column.removeprefix(">"), justify="right" if is_number else "left", no_wrap=is_number
-        )
-    return table
-
-
-def _console() -> Console:
-    console = Console(highlight=False)
-    return console if console.is_terminal else Console(highlight=False, width=_FILE_WIDTH)

@@ -7,8 +7,7 @@ import pytest
 from pasts import SHORT, a_past, planted
 from runs import a_run, runs_of
 
-from beam_nexmark.changes import Change, Verdict, changes
-from beam_nexmark.gate import slowdown
+from beam_nexmark.changes import Change, Verdict, changes, slowdown
 from beam_nexmark.record import PASSED, QueryRun
 from beam_nexmark.series import builds, series
 

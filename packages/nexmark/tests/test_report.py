@@ -14,8 +14,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from beam_nexmark.configuration import Configuration
 from beam_nexmark.record import PASSED, QueryRun
-from beam_nexmark.report import render
-from beam_nexmark.report.runtimes import Past
+from beam_nexmark.report import Workload, render
 from sparkbeam.errors import ConfigurationError
 
 
@@ -85,12 +84,12 @@ class TestPage:
 
     def test_a_history_of_one_build_has_a_point_for_each_runner(self) -> None:
         other = a_past(queries=[3], commits=1, runner="FnApiRunner")
-        (panel,) = Past([*a_past(queries=[3], commits=1), *other]).panels.values()
+        (panel,) = Workload("", [*a_past(queries=[3], commits=1), *other]).panels.values()
         assert len(panel["datasets"][panel["data"]["name"]]) == 2
 
     def test_a_panel_has_a_gap_where_a_query_failed_and_both_runners(self) -> None:
         other = a_past(queries=[3], runner="FnApiRunner")
-        (panel,) = Past([*a_past(queries=[3], plant=planted), *other]).panels.values()
+        (panel,) = Workload("", [*a_past(queries=[3], plant=planted), *other]).panels.values()
         rows = panel["datasets"][panel["data"]["name"]]
         ours = [row for row in rows if row["contestant"] == "sparkbeam"]
         assert [row["build"] for row in ours if row["median"] is None] == SHORT[5:7]
@@ -99,7 +98,7 @@ class TestPage:
 
     def test_machines_are_told_apart_where_there_are_several(self) -> None:
         runs = [*a_past(queries=[3]), *a_past(queries=[3], machine="another")]
-        (panel,) = Past(runs).panels.values()
+        (panel,) = Workload("", runs).panels.values()
         rows = panel["datasets"][panel["data"]["name"]]
         wanted = {"sparkbeam, a machine", "sparkbeam, another"}
         assert {row["contestant"] for row in rows} == wanted

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from beam_nexmark import expectations
+from beam_nexmark.check import stored
 from beam_nexmark.configuration import Configuration
 from beam_nexmark.events import Bid
 from beam_nexmark.queries import QUERIES
@@ -64,18 +64,18 @@ def test_stored_answers_are_those_of_the_reference(events):
 
     for query in QUERIES.values():
         answer = summary(reference_results(query, configuration), query.weigh)
-        assert expectations.stored(query, configuration) == answer
+        assert stored(query, configuration) == answer
 
 
 def test_answers_are_stored_for_common_sizes_and_for_nothing_else():
     for query in QUERIES.values():
         for events in (1_000, 10_000, 100_000, 1_000_000):
-            assert expectations.stored(query, Configuration(events=events))
-        assert expectations.stored(query, Configuration(events=1_001)) is None
-        assert expectations.stored(query, Configuration(events=1_000, generators=2)) is None
+            assert stored(query, Configuration(events=events))
+        assert stored(query, Configuration(events=1_001)) is None
+        assert stored(query, Configuration(events=1_000, generators=2)) is None
 
 
 def test_where_the_log_goes_makes_no_difference_to_answers():
     configuration = Configuration(events=1_000, log_folder="somewhere")
 
-    assert expectations.stored(QUERIES[10], configuration)
+    assert stored(QUERIES[10], configuration)
