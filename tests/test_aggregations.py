@@ -268,7 +268,7 @@ class TestAfter:
 def test_on_spark_half_of_the_values_on_one_key_are_told(
     spark: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sparkbeam.explain.skew.LEAST", 5000)
+    monkeypatch.setattr("sparkbeam.explain.executed_plans.LEAST", 5000)
     made = beam.Pipeline(SparkRunner(spark), PipelineOptions(["--spark_parallelism=8"]))
     pairs = made | beam.Create([(n % 600 * (n % 2), f"{n * n * n:011d}") for n in range(6000)])
     _ = pairs | beam.GroupByKey() | "Size" >> beam.MapTuple(lambda key, group: len(list(group)))

@@ -1,14 +1,15 @@
 """Operations of each GroupByKey and each combine, in the order of the data flow."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from apache_beam.portability import common_urns
 
 from sparkbeam.explain import describe
-from sparkbeam.explain.describe import Edge, printable, wrapped
+from sparkbeam.explain.describe import printable, wrapped
 from sparkbeam.observe.figures.formats import size
-from sparkbeam.observe.figures.summary import RunSummary, SparkStage, StageSummary, StepSummary
+from sparkbeam.observe.figures.summary import RunSummary, StageSummary
 from sparkbeam.plan.grouping import Grouping, GroupStrategy
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.model import Plan, Stage
@@ -17,21 +18,17 @@ from sparkbeam.plan.urns import EXTRACT_OUTPUTS, FIRE, MERGE_ACCUMULATORS, PRECO
 
 _COMBINE = common_urns.combine_components.COMBINE_GROUPED_VALUES.urn
 
+_Operation: TypeAlias = tuple[str, str, str, str]
+"""An operation of an aggregation.
 
-@dataclass(frozen=True)
-class Action:
-    """One operation of an aggregation.
+Its name, the Spark operator and the stage that run it, what it does, and after a run the elements
+or bytes in and out.
+"""
 
-    Attributes:
-        name: partial, exchange, merge, fire, restore, save, extract or combine.
-        host: the Spark operator and the stage of the plan that run it.
-        figures: elements or bytes in and out, after a run; empty if unknown.
-    """
-
-    name: str
-    host: str
-    does: str
-    figures: str = ""
+_MERGES = {
+    GroupStrategy.TRIGGERS: ", as Beam's trigger driver decides",
+    GroupStrategy.MERGING: ", as the WindowFn merges windows",
+}
 
 
 def aggregations(
@@ -44,132 +41,108 @@ def aggregations(
         shuffles: descriptions of the shuffles before stages after a run, by stage id; None before
             one.
     """
-    figures = (
-        {}
-        if summary is None
-        else {stage.id: found for stage, found in zip(plan.stages, summary.stages, strict=True)}
-    )
-    edges = describe.edges(plan)
+    done = () if summary is None else zip(plan.stages, summary.stages, strict=True)
+    figures = _Figures({stage.id: found for stage, found in done}, shuffles or {})
+    edges = [edge for edge in describe.edges(plan) if not edge.side_inputs]
     hosts = _hosts(plan)
     blocks = []
     for stage in plan.stages:
         if stage.grouping is None:
             continue
-        read = [edge for edge in edges if edge.reader is stage and not edge.side_inputs]
-        actions = list(_Aggregation(plan, stage, read, hosts, figures, shuffles or {}).actions())
+        read = {edge.producer.id: edge.producer for edge in edges if edge.reader is stage}
+        operations = _operations(
+            stage, stage.grouping, [*read.values()], hosts, figures, streaming=plan.streaming
+        )
         head = wrapped("", f"{_title(stage)}: {describe.grouping(stage.grouping)}")
-        blocks.append("\n".join([head, *_lines(actions)]))
+        blocks.append("\n".join([head, *_lines([*operations])]))
     return "\n\n".join(blocks)
 
 
-class _Aggregation:
-    """The operations of one grouping stage.
+def _operations(
+    stage: Stage,
+    how: Grouping,
+    producers: Sequence[Stage],
+    hosts: Mapping[str, str],
+    figures: "_Figures",
+    *,
+    streaming: bool,
+) -> Iterator[_Operation]:
+    here, merges = hosts[stage.id], _transforms(stage, MERGE_ACCUMULATORS)
+    # A combine before the shuffle belongs to the merge in the same composite.
+    wholes = {name.rpartition("/")[0] for name in merges}
+    for producer in producers:
+        found = _transforms(producer, PRECOMBINE) if how.combines else []
+        own = [name for name in found if name.rpartition("/")[0] in wholes]
+        yield "partial", hosts[producer.id], _partial(how), figures.elements(producer, own)
+    to = "to the shard of the key" if streaming else "by key, sorted by key and order"
+    yield "exchange", "Exchange, Sort", to, figures.exchange(stage, producers)
+    kept = "accumulators" if how.combines else "values"
+    merged = f"{kept} of all tasks"
+    if streaming:
+        if how.strategy is not GroupStrategy.TRIGGERS:  # The driver takes elements one by one.
+            yield "merge", here, merged, ""
+        yield "restore", here, "the records of the current keys", ""
+        merged = f"stored and new {kept}"
+    merged += _MERGES.get(how.strategy, "")
+    yield "merge", here, merged, figures.elements(stage, merges)
+    if fires := _transforms(stage, FIRE):
+        panes = "panes of each window by its count, as Beam's trigger driver decides"
+        yield "fire", here, panes, figures.elements(stage, fires)
+    if streaming:
+        yield "save", here, "the records, and timers of pending firings", ""
+    if how.combines:
+        outputs = _transforms(stage, EXTRACT_OUTPUTS)
+        yield "extract", here, "outputs of accumulators", figures.elements(stage, outputs)
+    elif _combines_groups(stage):
+        combines = _transforms(stage, _COMBINE)
+        values = "all values of each pane at once"
+        yield "combine", here, values, figures.elements(stage, combines)
 
-    Args:
-        hosts: the Spark operators by the ids of the stages that they run.
-        figures: the figures of stages after a run, by stage id.
+
+def _partial(how: Grouping) -> str:
+    if not how.combines:
+        return "values gathered by key, in memory"
+    if how.aggregator is not None:
+        return f"elements to sessions, by the {how.aggregator.value} aggregator"
+    alike = "elements of a timestamp" if how.by_stamp else "elements"
+    counted = ", each with its element count" if how.counted else ""
+    return f"{alike} to accumulators, in a table in memory{counted}"
+
+
+@dataclass(frozen=True)
+class _Figures:
+    """Figures of a run; empty before one.
+
+    Attributes:
+        stages: by stage id.
         shuffles: descriptions of the shuffles before stages, by stage id.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        stage: Stage,
-        read: Iterable[Edge],
-        hosts: Mapping[str, str],
-        figures: Mapping[str, StageSummary],
-        shuffles: Mapping[str, str],
-    ) -> None:
-        assert stage.grouping is not None
-        self._streaming = plan.streaming
-        self._stage = stage
-        self._grouping: Grouping = stage.grouping
-        self._producers = list({edge.producer.id: edge.producer for edge in read}.values())
-        self._hosts = hosts
-        self._figures = figures
-        self._shuffles = shuffles
-        self._kept = "accumulators" if self._grouping.combines else "values"
+    stages: Mapping[str, StageSummary]
+    shuffles: Mapping[str, str]
 
-    def actions(self) -> Iterator[Action]:
-        for producer in self._producers:
-            yield self._partial(producer)
-        yield self._exchange()
-        here = self._hosts[self._stage.id]
-        is_driven = self._grouping.strategy is GroupStrategy.TRIGGERS
-        merges = f"{self._kept} of all tasks"
-        if self._streaming:
-            if not is_driven:  # The trigger driver takes elements one by one.
-                yield Action("merge", here, merges)
-            yield Action("restore", here, "the records of the current keys")
-            merges = f"stored and new {self._kept}"
-        if is_driven:
-            merges += ", as Beam's trigger driver decides"
-        elif self._grouping.strategy is GroupStrategy.MERGING:
-            merges += ", as the WindowFn merges windows"
-        yield Action("merge", here, merges, self._of_step(MERGE_ACCUMULATORS))
-        if labels := _transforms(self._stage, FIRE):
-            fires = "panes of each window by its count, as Beam's trigger driver decides"
-            yield Action("fire", here, fires, self._elements(self._stage, labels))
-        if self._streaming:
-            yield Action("save", here, "the records, and timers of pending firings")
-        if self._grouping.combines:
-            yield Action("extract", here, "outputs of accumulators", self._of_step(EXTRACT_OUTPUTS))
-        elif _combines_groups(self._stage):
-            yield Action(
-                "combine", here, "all values of each pane at once", self._of_step(_COMBINE)
-            )
-
-    def _partial(self, producer: Stage) -> Action:
-        how = self._grouping
-        host = self._hosts[producer.id]
-        if not how.combines:
-            return Action("partial", host, "values gathered by key, in memory")
-        alike = "elements of a timestamp" if how.by_stamp else "elements"
-        counted = ", each with its element count" if how.counted else ""
-        what = f"{alike} to accumulators, in a table in memory{counted}"
-        if how.aggregator is not None:
-            what = f"elements to sessions, by the {how.aggregator.value} aggregator"
-        return Action("partial", host, what, self._elements(producer, self._partials(producer)))
-
-    def _partials(self, producer: Stage) -> list[str]:
-        """Return the labels of partial combines in a stage that belong to this aggregation."""
-        prefixes = {
-            name.rpartition("/")[0] for name in _transforms(self._stage, MERGE_ACCUMULATORS)
-        }
-        found = _transforms(producer, PRECOMBINE)
-        return [name for name in found if name.rpartition("/")[0] in prefixes]
-
-    def _exchange(self) -> Action:
-        written = sum(s.written_bytes for p in self._producers for s in self._spark(p))
-        read = sum(spark.read_bytes for spark in self._spark(self._stage))
-        figures = self._shuffles.get(self._stage.id, "")
-        if not figures and read:
-            figures = f"{size(written)} written, {size(read)} read"
-        if self._streaming:
-            return Action("exchange", "Exchange, Sort", "to the shard of the key", figures)
-        return Action("exchange", "Exchange, Sort", "by key, sorted by key and order", figures)
-
-    def _spark(self, stage: Stage) -> Iterable[SparkStage]:
-        return self._figures[stage.id].spark if stage.id in self._figures else ()
-
-    def _of_step(self, urn: str) -> str:
-        return self._elements(self._stage, _transforms(self._stage, urn))
-
-    def _elements(self, stage: Stage, labels: Iterable[str]) -> str:
+    def elements(self, stage: Stage, labels: Iterable[str]) -> str:
         """Describe the elements in and out of some steps of a stage, and their size."""
-        if stage.id not in self._figures:
+        wanted, done = set(labels), self.stages.get(stage.id)
+        steps = [step for step in done.steps if step.label in wanted] if done is not None else []
+        if not steps:
             return ""
-        wanted = set(labels)
-        steps = [step for step in self._figures[stage.id].steps if step.label in wanted]
-        return _in_and_out(steps) if steps else ""
+        taken = sum(step.elements_in for step in steps)
+        made = sum(step.elements_out for step in steps)
+        sizes = [step.bytes_out for step in steps if step.bytes_out is not None]
+        total = f" ({size(sum(sizes))})" if sizes else ""
+        return f"{taken:,} in, {made:,} out{total}"
 
-
-def _in_and_out(steps: list[StepSummary]) -> str:
-    taken = sum(step.elements_in for step in steps)
-    made = sum(step.elements_out for step in steps)
-    sizes = [step.bytes_out for step in steps if step.bytes_out is not None]
-    total = f" ({size(sum(sizes))})" if sizes else ""
-    return f"{taken:,} in, {made:,} out{total}"
+    def exchange(self, stage: Stage, producers: Iterable[Stage]) -> str:
+        """Describe the bytes of the shuffle before a stage."""
+        of_stage = {id: done.spark for id, done in self.stages.items()}
+        read = sum(spark.read_bytes for spark in of_stage.get(stage.id, ()))
+        written = sum(
+            spark.written_bytes for one in producers for spark in of_stage.get(one.id, ())
+        )
+        return self.shuffles.get(stage.id) or (
+            f"{size(written)} written, {size(read)} read" if read else ""
+        )
 
 
 def _title(stage: Stage) -> str:
@@ -196,20 +169,18 @@ def _hosts(plan: Plan) -> dict[str, str]:
     """Return the Spark operator that runs each stage."""
     if not plan.streaming:
         return {stage.id: f"MapInArrow {stage.id}" for stage in plan.stages}
-    layers = topology(plan)
     return {
         stage.id: f"{'transformWithState' if number else 'mapInArrow'} of layer {number}"
-        for number, stages in enumerate(layers.layers)
+        for number, stages in enumerate(topology(plan).layers)
         for stage in stages
     }
 
 
-def _lines(actions: list[Action]) -> Iterator[str]:
+def _lines(operations: list[_Operation]) -> Iterator[str]:
     """Format the operations as a table, with the host where it changes."""
-    width = max(len(action.host) for action in actions)
+    width = max(len(host) for _, host, _, _ in operations)
     last = ""
-    for action in actions:
-        host = "" if action.host == last else action.host
-        figures = f": {action.figures}" if action.figures else ""
-        yield wrapped(f"  {action.name:9} {host:{width}}  ", f"{action.does}{figures}")
-        last = action.host
+    for name, host, does, figures in operations:
+        shown = "" if host == last else host
+        yield wrapped(f"  {name:9} {shown:{width}}  ", f"{does}{f': {figures}' * bool(figures)}")
+        last = host

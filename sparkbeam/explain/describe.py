@@ -1,7 +1,8 @@
 """Text form of a plan, for reading in a terminal.
 
-:func:`stages` describes how the stages run and how rows travel between them; :func:`outline` lists
-the user's transforms with the stages that run them.
+:func:`stages` describes how the stages run and how rows travel between them, :func:`layers` the
+chain that they form in a stream; :func:`outline` lists the user's transforms with the stages that
+run them.
 """
 
 import textwrap
@@ -16,14 +17,8 @@ from sparkbeam.observe.figures.formats import counted
 from sparkbeam.observe.figures.summary import StageSummary, column_text
 from sparkbeam.plan.grouping import Grouping
 from sparkbeam.plan.join_payload import AUTO, JOIN_URN, LEFT, NEVER, RIGHT
-from sparkbeam.plan.model import (
-    Exchange,
-    Plan,
-    Port,
-    SideInput,
-    Source,
-    Stage,
-)
+from sparkbeam.plan.layers import topology
+from sparkbeam.plan.model import Exchange, Plan, Port, SideInput, Source, Stage
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.row_formats import KeyedRows
 
@@ -267,15 +262,22 @@ def _port_names(stage: Stage) -> dict[int, str]:
     }
 
 
+def layers(plan: Plan) -> str:
+    """Describe the chain of a stream's layers, from the sources to the sinks, a line each."""
+    sources = ["ticks", *(f"'{source.label}'" for source in plan.sources)]
+    lines = [
+        "One Structured Streaming query, a chain of layers:",
+        f"sources: {', '.join(sources)}",
+    ]
+    for number, found in enumerate(topology(plan).layers):
+        how = "transformWithState by shard" if number else "mapInArrow"
+        names = ", ".join(stage.id for stage in found) or "none"
+        lines.append(f"layer {number} ({how}): stages {names}")
+    sinks = ", ".join(f"'{sink.label}'" for sink in plan.sinks)
+    return "\n".join([*lines, f"sinks: {sinks or 'none'}"])
+
+
 # The user's transforms.
-
-
-@dataclass(frozen=True)
-class _OutlineLine:
-    depth: int
-    label: str
-    kind: str
-    stages: str
 
 
 def outline(pipeline: beam_runner_api_pb2.Pipeline, plan: Plan) -> str:
@@ -288,13 +290,8 @@ def outline(pipeline: beam_runner_api_pb2.Pipeline, plan: Plan) -> str:
         pipeline: the proto from which ``plan`` was made.
     """
     lines = list(_Outline(pipeline.components, plan).lines(pipeline.root_transform_ids))
-    labels = [f"{'  ' * line.depth}{printable(line.label)}" for line in lines]
-    label_width = max(map(len, labels), default=0)
-    kind_width = max((len(line.kind) for line in lines), default=0)
-    return "\n".join(
-        f"{label:{label_width}}  {line.kind:{kind_width}}  {line.stages}".rstrip()
-        for label, line in zip(labels, lines, strict=True)
-    )
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 class _Outline:
@@ -313,7 +310,10 @@ class _Outline:
                 for end in range(1, len(names) + 1):
                     self._runs["/".join(names[:end])].add(stage.id)
 
-    def lines(self, ids: Iterable[str], parent: str = "", depth: int = 0) -> Iterator[_OutlineLine]:
+    def lines(
+        self, ids: Iterable[str], parent: str = "", depth: int = 0
+    ) -> Iterator[tuple[str, str, str]]:
+        """Yield the label, the class and the stages of each transform."""
         for id in ids:
             transform = self._components.transforms[id]
             name = transform.unique_name
@@ -324,14 +324,15 @@ class _Outline:
             label = name.removeprefix(f"{parent}/") if parent else name
             kind = _kind(transform)
             kind = "" if label.startswith(kind) else kind
+            shown = f"{'  ' * depth}{printable(label)}"
             if not self._is_users_composite(transform):
-                yield _OutlineLine(depth, label, kind, self._stages(transform))
+                yield shown, kind, self._stages(transform)
             elif depth + 1 < OUTLINE_DEPTH:
-                yield _OutlineLine(depth, label, kind, "")
+                yield shown, kind, ""
                 yield from self.lines(transform.subtransforms, name, depth + 1)
             else:
                 parts = f"({counted(len(transform.subtransforms), 'part')})"
-                yield _OutlineLine(depth, f"{label} {parts}", kind, self._stages(transform))
+                yield f"{shown} {parts}", kind, self._stages(transform)
 
     def _is_users_composite(self, transform: beam_runner_api_pb2.PTransform) -> bool:
         if transform.spec.urn == JOIN_URN and not self._is_streaming:

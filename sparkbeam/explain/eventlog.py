@@ -13,7 +13,6 @@ from typing import Any
 
 from sparkbeam.common.display_text import shortened
 from sparkbeam.explain import describe
-from sparkbeam.explain.query_layers import layers
 from sparkbeam.plan.model import Plan
 from sparkbeam.run.run import PipelineRun
 from sparkbeam.spark.capabilities import setting
@@ -95,7 +94,7 @@ class EventLog:
     def _described(self, outcome: str = "") -> dict[str, Any]:
         parts = [outcome, "== Stages ==", describe.stages(self._plan, self._run.files)]
         if self._plan.streaming:
-            parts.append(layers(self._plan))
+            parts.append(describe.layers(self._plan))
         text = "\n\n".join(filter(None, parts))
         return {
             "physicalPlanDescription": self._shown(text, _MOST),

@@ -21,14 +21,11 @@ from sparkbeam.common.missing_client import missing_client
 from sparkbeam.errors import ConfigurationError, PipelineFailed, UnsupportedTransform
 from sparkbeam.explain import describe, eventlog
 from sparkbeam.explain.aggregations import aggregations
+from sparkbeam.explain.executed_plans import hot_keys, joins, shuffles
 from sparkbeam.explain.explanation import Explanation, explanations, show
 from sparkbeam.explain.findings import Finding, findings
-from sparkbeam.explain.join_outcomes import joins
 from sparkbeam.explain.physical_plans import Rehearsal
-from sparkbeam.explain.query_layers import layers
 from sparkbeam.explain.report import Report, reports
-from sparkbeam.explain.shuffles import shuffles
-from sparkbeam.explain.skew import hot_keys
 from sparkbeam.operators.registry import operators_of
 from sparkbeam.options import metrics_options, spark_options
 from sparkbeam.plan import support
@@ -209,7 +206,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         reads_files: Callable[[str], None],
     ) -> str:
         if plan.streaming:
-            return layers(plan)
+            return describe.layers(plan)
         try:
             session = self._session or sessions.obtain(options)
             rehearsal = Rehearsal(
@@ -343,7 +340,9 @@ def _explained(
         _plan=redacted(plan, hide),
         pipeline=hide(outline()),
         stages=hide(describe.stages(plan, run.files, summary.stages, shuffled, hot)),
-        spark=printable(hide("\n\n".join([*([layers(plan)] if plan.streaming else []), *plans]))),
+        spark=printable(
+            hide("\n\n".join([*([describe.layers(plan)] if plan.streaming else []), *plans]))
+        ),
         aggregations=hide(aggregations(plan, summary, shuffled)),
         joins=hide(joins(plan, graphs)),
     )

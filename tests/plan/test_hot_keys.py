@@ -9,7 +9,7 @@ import pytest
 from plans import Stateful, keyed, translated
 
 from sparkbeam import Join
-from sparkbeam.explain.skew import hot_keys
+from sparkbeam.explain.executed_plans import hot_keys
 from sparkbeam.observe.figures.summary import SparkStage, StageSummary
 from sparkbeam.plan.model import Exchange, Plan
 from sparkbeam.upstream.spark import PlanNode
