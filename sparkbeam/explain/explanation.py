@@ -58,14 +58,13 @@ class Explanation:
         )
 
     def _repr_html_(self) -> str:
-        from sparkbeam.explain import stage_graph
-        from sparkbeam.explain.sketch import sketch
+        from sparkbeam.explain.stage_graph import html, sketch
 
         texts = "".join(
             f"<details><summary>{escape(heading)}</summary><pre>{escape(text)}</pre></details>"
             for heading, text in self.parts.items()
         )
-        return f"{stage_graph.html(sketch(self._plan))}{texts}"
+        return f"{html(sketch(self._plan))}{texts}"
 
     def save(self, path: str | Path) -> None:
         """Write the stages as a Mermaid flowchart (.mmd), stages and texts (.html) or texts (.txt).

@@ -38,14 +38,13 @@ def save(
     Raises:
         ConfigurationError: the file cannot be written.
     """
-    from sparkbeam.explain import stage_graph
-    from sparkbeam.explain.sketch import sketch
+    from sparkbeam.explain.stage_graph import flowchart, page, sketch
 
     match path.suffix.lower():
         case ".mmd":
-            text = stage_graph.flowchart(sketch(plan), figures)
+            text = flowchart(sketch(plan), figures)
         case ".html":
-            text = stage_graph.page(sketch(plan), title, sections, figures)
+            text = page(sketch(plan), title, sections, figures)
     try:
         path.parent.resolve(strict=True)
         local_files.write(path, text.encode())

@@ -11,7 +11,7 @@ from golden_files import Golden, sections
 from plans import chain, fan_out, stage, tangle
 
 from sparkbeam.explain import stage_graph
-from sparkbeam.explain.sketch import sketch
+from sparkbeam.explain.stage_graph import sketch
 from sparkbeam.plan.grouping import GroupStrategy
 from sparkbeam.plan.model import Exchange, Plan
 from sparkbeam.plan.row_formats import KeyedRows

@@ -8,7 +8,7 @@ from typing import Any
 from apache_beam.runners.runner import PipelineState
 
 from sparkbeam.common.display_text import line, shortened
-from sparkbeam.explain.sketch import sketch
+from sparkbeam.explain.stage_graph import sketch
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.figures.formats import duration
 from sparkbeam.observe.figures.progress import Progress, StreamingProgress, headline

@@ -18,7 +18,7 @@ from sparkbeam.common.background import background_thread
 from sparkbeam.common.display_text import line, printable_in, shortened
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import CheckpointTaken
-from sparkbeam.explain.sketch import Sketch, sketch
+from sparkbeam.explain.stage_graph import Sketch, sketch
 from sparkbeam.observe.collection.step_figures import run_summary
 from sparkbeam.observe.figures.summary import StageSummary
 from sparkbeam.observe.page.view import LONGEST_ERROR, LONGEST_TITLE

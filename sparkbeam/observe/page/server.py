@@ -209,9 +209,8 @@ class _Door:
 
 
 def _application(server: PageServer) -> Application:
-    found = {"server": server, "told": set()}
     return Application(
-        [(r"/([^/]+)/", _PageHandler, found), (r"/([^/]+)/state[.]json", _StateHandler, found)],
+        [(r"/([^/]+)/(state[.]json)?", _PageHandler, {"server": server, "told": set()})],
         default_handler_class=_NotFound,
         # A path has a token in it.
         log_function=lambda handler: None,
@@ -254,33 +253,23 @@ class _NotFound(_Handler):
         self.send_error(404 if self.is_at_home() else 403)
 
 
-class _OfPage(_Handler):
+class _PageHandler(_Handler):
     def initialize(self, server: PageServer, told: set[str]) -> None:
         self._server = server
         self._told = told
 
-    def page(self, token: str) -> ServedPage | None:
-        """Return the page with the token; answer with an error and return None if there is none."""
-        found = self._server.find(token)
-        if found is None:
-            self.send_error(404)
-        else:
-            self._server.know(self.request.connection)
-        return found
-
-    def fail(self, error: Exception) -> None:
-        """Answer that the page is not available; log the first error of each kind."""
-        if type(error).__name__ not in self._told:
-            self._told.add(type(error).__name__)
-            _logger.warning("The live page failed; the pipeline continues. %s", _error_text(error))
-        self.send_error(500)
-
-
-class _PageHandler(_OfPage):
-    def get(self, token: str) -> None:
-        page = self.page(token)
+    def get(self, token: str, state: str | None) -> None:
+        page = self._server.find(token)
         if page is None:
+            self.send_error(404)
             return
+        self._server.know(self.request.connection)
+        if state is None:
+            self._show(page)
+        else:
+            self._tell(page)
+
+    def _show(self, page: ServedPage) -> None:
         nonce = secrets.token_urlsafe(16)
         self.set_header(
             "Content-Security-Policy",
@@ -289,17 +278,18 @@ class _PageHandler(_OfPage):
         )
         self.finish(_html(page, nonce))
 
-
-class _StateHandler(_OfPage):
-    def get(self, token: str) -> None:
-        page = self.page(token)
-        if page is None:
-            return
+    def _tell(self, page: ServedPage) -> None:
+        """Answer with the figures, or that there are none; log the first error of each kind."""
         since = _second(self.get_query_argument("since", "0"))
         try:
             content = json.dumps(page.state(since))
         except Exception as error:
-            self.fail(error)
+            kind = type(error).__name__
+            if kind not in self._told:
+                self._told.add(kind)
+                text = _error_text(error)
+                _logger.warning("The live page failed; the pipeline continues. %s", text)
+            self.send_error(500)
             return
         self.set_header("Content-Type", "application/json; charset=utf-8")
         self.finish(content)

@@ -5,8 +5,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from sparkbeam.common.display_text import printable, printable_in
-from sparkbeam.explain import stage_graph
-from sparkbeam.explain.sketch import Sketch
+from sparkbeam.explain.stage_graph import Sketch, html
 from sparkbeam.observe.collection.notes import Note
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.figures import phases
@@ -111,7 +110,7 @@ class PageView(Protocol):
 
 def graph_html(graph: Sketch) -> str:
     """Return the graph of the stages, with room for their figures."""
-    return stage_graph.html(graph, {box.id: ("",) * _BOX_LINES for box in graph.boxes})
+    return html(graph, {box.id: ("",) * _BOX_LINES for box in graph.boxes})
 
 
 def stage_views(
