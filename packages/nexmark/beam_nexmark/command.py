@@ -4,6 +4,7 @@ Beam, PySpark and the packages of reports are imported when a command runs, so t
 answers at once.
 """
 
+import logging
 from collections.abc import Sequence
 from itertools import product
 from pathlib import Path
@@ -20,13 +21,13 @@ from beam_nexmark.commandline import (
     check_target,
     configured,
     finish,
-    guarded,
     measured,
     selected,
     write_report,
 )
 from sparkbeam.common.arguments import shown
-from sparkbeam.common.command_errors import Number
+from sparkbeam.common.command_errors import Number, usage_error
+from sparkbeam.errors import SparkBeamError
 
 if TYPE_CHECKING:
     from beam_nexmark.record import QueryRun
@@ -44,11 +45,18 @@ class _Nexmark(click.Group):
         return super().parse_args(context, arguments)
 
     def invoke(self, context: click.Context) -> Any:
+        # Beam warns of much that is no concern of those who measure.
+        usual = logging.root.manager.disable
+        logging.disable(logging.WARNING)
         try:
             return super().invoke(context)
         except click.UsageError as error:
             # Without its context it is one line, not three more about the usage.
             raise click.UsageError(error.format_message()) from error
+        except SparkBeamError as error:
+            raise usage_error(error) from error
+        finally:
+            logging.disable(usual)
 
     def format_options(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         run.format_options(context, formatter)
@@ -103,7 +111,6 @@ def nexmark() -> None:
 @click.option("--check", "check_results", is_flag=True, help="Fail if a result is wrong.")
 @HISTORY
 @commandline.RUNNER_OPTIONS
-@guarded
 def run(
     queries: str,
     events: int,
@@ -176,7 +183,6 @@ def run(
 @commandline.PAGE
 @HISTORY
 @commandline.RUNNER_OPTIONS
-@guarded
 def ci(
     queries: str,
     events: int,
@@ -262,7 +268,6 @@ def _listed(text: str, option: str) -> list[str]:
 @nexmark.command(short_help="Draw the history as an HTML page.")
 @HISTORY
 @click.argument("output", type=OUTPUT, default="nexmark.html")
-@guarded
 def report(history: Path | None, output: Path) -> None:
     """Write the page OUTPUT about all runs of the history; nexmark.html by default.
 
@@ -282,7 +287,6 @@ def report(history: Path | None, output: Path) -> None:
     "--format", "form", type=click.Choice(["json", "parquet"]), default="json", show_default=True
 )
 @click.argument("output", type=OUTPUT)
-@guarded
 def generate(events: int, settings: tuple[str, ...], form: str, output: Path) -> None:
     """Write the events to OUTPUT: JSON lines as Beam reads them, or Parquet."""
     configuration = configured(events, settings)

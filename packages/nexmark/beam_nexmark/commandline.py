@@ -1,7 +1,5 @@
 """Shared parts of the commands of ``sparkbeam nexmark``: options, checks, measuring."""
 
-import functools
-import logging
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sparkbeam.common.arguments import shown
-from sparkbeam.common.command_errors import File, usage_error
-from sparkbeam.errors import SparkBeamError
+from sparkbeam.common.command_errors import File
 
 if TYPE_CHECKING:
     from beam_nexmark.configuration import Configuration
@@ -47,24 +44,6 @@ SETTINGS = click.option(
     help="A setting of the generator or of a query, such as window_size=20; repeatable. "
     "An unknown name lists all.",
 )
-
-
-def guarded(command: Callable[..., None]) -> Callable[..., None]:
-    """Report errors on one line."""
-
-    @functools.wraps(command)
-    def guarded(*args: Any, **kwargs: Any) -> None:
-        # Beam warns of much that is no concern of those who measure.
-        usual = logging.root.manager.disable
-        logging.disable(logging.WARNING)
-        try:
-            command(*args, **kwargs)
-        except SparkBeamError as error:
-            raise usage_error(error) from error
-        finally:
-            logging.disable(usual)
-
-    return guarded
 
 
 def measured(

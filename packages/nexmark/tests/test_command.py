@@ -53,6 +53,10 @@ class TestRun:
     def test_it_shows_a_row_for_each_query(self, spark: Any) -> None:
         result = run("--query", "1,2", "--events", 500, "--check")
         assert result.exit_code == 0, result.output
+        assert [line[:3] for line in result.stderr.splitlines() if line[:1] == "q"] == [
+            "q1 ",
+            "q2 ",
+        ]
         heading, first, second = result.stdout.strip().splitlines()
         assert heading.split()[:4] == ["query", "name", "events", "seconds"]
         assert first.split()[0] == "1"
@@ -60,43 +64,34 @@ class TestRun:
         assert first.split()[-1] == "passed"
         assert second.split()[0] == "2"
 
-    def test_it_tells_each_run_when_it_ends(self) -> None:
-        result = run("--query", 2, "--repeat", 2, *ORACLE)
-        lines = [line for line in result.stderr.splitlines() if line.startswith("q2 ")]
-        assert len(lines) == 2
-
-    def test_json_has_one_object_a_run(self, tmp_path: Path) -> None:
-        file = tmp_path / "runs.json"
-        assert run("--query", "2,1", "--repeat", 2, "--json", file, *ORACLE).exit_code == 0
+    def test_json_has_the_runs_the_history_and_its_report_earlier_ones_too(
+        self, tmp_path: Path
+    ) -> None:
+        file, page = tmp_path / "runs.json", tmp_path / "page.html"
+        run("--query", 3, *ORACLE)
+        assert (
+            run(
+                *("--query", "2,1", "--repeat", 2, "--json", file, "--report", page, *ORACLE)
+            ).exit_code
+            == 0
+        )
         runs = [json.loads(line) for line in file.read_text().splitlines()]
         assert [(one["query"], one["repeat"]) for one in runs] == [(2, 1), (2, 2), (1, 1), (1, 2)]
         assert {one["runner"] for one in runs} == {"FnApiRunner"}
+        assert len(history.read(history.default_path())) == 5
+        assert all(QUERIES[number].name in page.read_text() for number in (1, 2, 3))
 
-    def test_runs_are_added_to_the_history_in_the_users_folder(self) -> None:
-        run("--query", 2, *ORACLE)
-        run("--query", 2, *ORACLE)
-        assert len(history.read(history.default_path())) == 2
-
-    def test_the_history_can_be_elsewhere(self, tmp_path: Path) -> None:
-        run("--query", 2, "--history", tmp_path / "mine.jsonl", *ORACLE)
-        assert len(history.read(tmp_path / "mine.jsonl")) == 1
-        assert not history.default_path().exists()
-
-    def test_the_report_has_the_whole_history(self, tmp_path: Path) -> None:
-        page = tmp_path / "page.html"
-        run("--query", 1, *ORACLE)
-        run("--query", 2, "--report", page, *ORACLE)
-        assert QUERIES[1].name in page.read_text()
-        assert QUERIES[2].name in page.read_text()
-
-    def test_settings_reach_the_generator_and_the_query(self, tmp_path: Path) -> None:
+    def test_settings_reach_the_generator_and_the_query_and_the_history_can_be_elsewhere(
+        self, tmp_path: Path
+    ) -> None:
         settings = ("--set", "auction_skip=10", "--set", "generators=7")
-        result = run("--query", 2, "--check", "--json", "runs.json", *settings, *ORACLE)
+        result = run("--query", 2, "--check", "--history", "mine.jsonl", *settings, *ORACLE)
         assert result.exit_code == 0, result.output
-        (one,) = history.read(tmp_path / "runs.json")
+        (one,) = history.read(tmp_path / "mine.jsonl")
         assert one.configuration["auction_skip"] == 10
         assert one.configuration["generators"] == 7
         assert one.results
+        assert not history.default_path().exists()
 
     def test_the_rate_reaches_the_stream_and_the_record(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -158,11 +153,10 @@ class TestBadInput:
             assert "has runs in format 9" in told
 
 
-class TestReport:
-    def test_it_is_written_from_the_history(self, tmp_path: Path) -> None:
-        history.append([a_run()], tmp_path / "history.jsonl")
-        assert run("report", "--history", "history.jsonl", "page.html").exit_code == 0
-        assert "local item suggestion" in (tmp_path / "page.html").read_text()
+def test_a_report_is_written_from_the_history(tmp_path: Path) -> None:
+    history.append([a_run()], tmp_path / "history.jsonl")
+    assert run("report", "--history", "history.jsonl", "page.html").exit_code == 0
+    assert "local item suggestion" in (tmp_path / "page.html").read_text()
 
 
 class TestOverTime:
@@ -262,15 +256,13 @@ class TestOverTime:
 
 
 class TestGenerate:
-    def test_json_lines(self, tmp_path: Path) -> None:
-        assert run("generate", "--events", 200, "events.json").exit_code == 0
+    def test_json_lines_with_settings(self, tmp_path: Path) -> None:
+        settings = ("--events", 200, "--set", "base_time=0")
+        assert run("generate", *settings, "events.json").exit_code == 0
         lines = (tmp_path / "events.json").read_text().splitlines()
         assert len(lines) == 200
         assert list(json.loads(lines[0]))[:3] == ["id", "name", "emailAddress"]
-
-    def test_settings(self, tmp_path: Path) -> None:
-        run("generate", "--events", 200, "--set", "base_time=0", "events.json")
-        assert json.loads((tmp_path / "events.json").read_text().splitlines()[0])["dateTime"] == 0
+        assert json.loads(lines[0])["dateTime"] == 0
 
     def test_parquet(self, tmp_path: Path) -> None:
         result = run("generate", "--events", 200, "--format", "parquet", "events.parquet")

@@ -27,15 +27,12 @@ def test_runs_come_back_as_they_were_in_order(file: Path) -> None:
 
 
 def test_each_line_is_an_object_with_versions_cores_and_configuration(file: Path) -> None:
+    history.append([], file)
+    assert history.read(file) == []
     history.append([a_run()], file)
     values = json.loads(file.read_text())
     assert {"schema", "beam", "pyspark", "python", "sparkbeam", "cores"} <= values.keys()
     assert values["configuration"] == {"events": 1000}
-
-
-def test_one_without_runs_is_a_history(file: Path) -> None:
-    history.append([], file)
-    assert history.read(file) == []
 
 
 def test_a_last_line_without_its_end_stays_a_line(file: Path) -> None:
@@ -67,17 +64,19 @@ def test_another_file_is_told_and_left_alone(tmp_path: Path, content: bytes) -> 
     assert file.read_bytes() == content
 
 
-def test_a_run_with_values_of_other_types_is_told(file: Path) -> None:
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('"seconds": 1.0', '"seconds": "one"', "line 1, is not a run"),
+        (f'"schema": {SCHEMA}', '"schema": 99', "format 99"),
+    ],
+)
+def test_a_value_of_another_type_and_another_version_are_told(
+    file: Path, old: str, new: str, told: str
+) -> None:
     history.append([a_run()], file)
-    file.write_text(file.read_text().replace('"seconds": 1.0', '"seconds": "one"'))
-    with pytest.raises(ConfigurationError, match="line 1, is not a run"):
-        history.read(file)
-
-
-def test_another_version_is_told(file: Path) -> None:
-    history.append([a_run()], file)
-    file.write_text(file.read_text().replace(f'"schema": {SCHEMA}', '"schema": 99'))
-    with pytest.raises(ConfigurationError, match="format 99"):
+    file.write_text(file.read_text().replace(old, new))
+    with pytest.raises(ConfigurationError, match=told):
         history.read(file)
 
 

@@ -14,7 +14,6 @@ from beam_nexmark.measure import Measurement, reason
 from beam_nexmark.peak_memory import PeakMemory
 from beam_nexmark.queries import QUERIES, Query
 from beam_nexmark.record import OURS, PASSED
-from sparkbeam.errors import PipelineFailed
 
 SMALL = Configuration(events=500)
 FN_API = "apache_beam.runners.portability.fn_api_runner.FnApiRunner"
@@ -117,27 +116,28 @@ class TestEngine:
         assert given.get_all_options()["direct_num_workers"] == 3
 
 
-class TestReason:
-    def test_it_is_one_line(self) -> None:
-        error = PipelineFailed("Step 'A' failed: ValueError: no\n  File x\n    line")
-        assert reason(error) == "PipelineFailed: Step 'A' failed: ValueError: no"
+class RpcError(Exception):
+    def __str__(self) -> str:
+        return "<RpcError that terminated with:\n  status = INTERNAL"
 
-    def test_a_traceback_tells_it_at_its_end(self) -> None:
-        error = RuntimeError("Failed:\nTraceback (most recent call last):\n  File x\nKeyError: 3\n")
-        assert reason(error) == "RuntimeError: KeyError: 3"
+    def details(self) -> str:
+        return "found 1 use:\nunsupported"
 
-    def test_an_error_without_words_has_its_name(self) -> None:
-        assert reason(NotImplementedError()) == "NotImplementedError"
 
-    def test_the_reason_of_a_call_that_failed_is_what_the_server_says(self) -> None:
-        class RpcError(Exception):
-            def __str__(self) -> str:
-                return "<RpcError that terminated with:\n  status = INTERNAL"
-
-            def details(self) -> str:
-                return "found 1 use:\nunsupported"
-
-        assert reason(RpcError()) == "RpcError: found 1 use: unsupported"
+@pytest.mark.parametrize(
+    ("error", "wanted"),
+    [
+        (ValueError("no\n  File x\n    line"), "ValueError: no"),
+        (
+            RuntimeError("Failed:\nTraceback (most recent call last):\n  File x\nKeyError: 3\n"),
+            "RuntimeError: KeyError: 3",
+        ),
+        (NotImplementedError(), "NotImplementedError"),
+        (RpcError(), "RpcError: found 1 use: unsupported"),
+    ],
+)
+def test_the_reason_of_a_failure_is_one_line(error: Exception, wanted: str) -> None:
+    assert reason(error) == wanted
 
 
 def test_memory_that_is_held_for_a_while_counts() -> None:

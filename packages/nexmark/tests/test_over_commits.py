@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
+from golden_files import Golden, sections
 from pasts import SHORT, a_past, planted
 from runs import a_run, runs_of
 
@@ -63,16 +64,42 @@ class TestSeries:
         assert one.points[0].median is None
 
 
+USUAL, BUSY, SLOW = (1.0, 1.01, 1.03), (3.0, 3.01, 3.02), (2.0, 2.02, 2.04)
+IS_BUSY = steps(*[USUAL] * 3, *[BUSY] * 3)
+PACED = [replace(run, pace=0.03 * (run.seconds or 0)) for run in IS_BUSY]
+GAP = steps(*[USUAL] * 3, (1.0,), *[SLOW] * 3)
+TWO, THREE = steps([1.0], [1.0]), steps([1.0], [1.0], [1.0])
+
+
+def failed(run: QueryRun) -> QueryRun:
+    return replace(run, seconds=None, failure="no")
+
+
+HISTORIES: dict[str, Sequence[QueryRun]] = {
+    "what is planted in seventeen queries": a_past(plant=planted),
+    "a busy machine for one commit": steps(*[USUAL] * 3, (1.6, 1.61, 1.62), *[USUAL] * 2),
+    "nothing tells yet that it passes": steps(*[USUAL] * 3, (1.6, 1.61, 1.62)),
+    "a machine that is busy for good": PACED,
+    "the same with the pace of an idle one": [replace(run, pace=0.03) for run in IS_BUSY],
+    "it is not known how busy it was": [*IS_BUSY[:9], *PACED[9:]],
+    "few repeats, and growth by less than a half": steps([1.0], [1.0], [1.0], [1.4]),
+    "few repeats, and growth by more": steps([1.0], [1.0], [1.0], [1.6]),
+    "what changed is the usual from then on": steps(*[USUAL] * 4, *[SLOW] * 4, *[USUAL] * 4),
+    "a gap does not hide a slowdown": [
+        failed(run) if run.started[9] == "4" else run for run in GAP
+    ],
+    "another result": [TWO[0], replace(TWO[1], results=428)],
+    "another result that is right": [TWO[0], replace(TWO[1], results=428, checked=PASSED)],
+    "a failure between does not hide another result": [
+        *(THREE[0], failed(THREE[1]), replace(THREE[2], results=428)),
+    ],
+}
+
+
 class TestChanges:
-    def test_exactly_what_is_planted_is_flagged(self) -> None:
-        found = [str(change) for change in changes_in(a_past(plant=planted))]
-        assert found == [
-            f"q2 -50 % at {SHORT[8]}",
-            f"q3 fails now at {SHORT[5]}: ValueError: no",
-            f"q3 runs now at {SHORT[7]}",
-            f"q6 +40 % at {SHORT[7]}",
-            f"q12 wrong result at {SHORT[9]}: 580 results expected, but found 7",
-        ]
+    def test_of_each_history_what_changed_is_flagged(self, golden: Golden) -> None:
+        found = {name: map(str, changes_in(runs)) for name, runs in HISTORIES.items()}
+        golden("changes.txt", sections(found))
 
     def test_what_is_planted_is_found_where_the_noise_is_another(self) -> None:
         wanted = [(2, Verdict.FASTER), (6, Verdict.SLOWER)]
@@ -84,52 +111,6 @@ class TestChanges:
     def test_noise_alone_is_no_change_in_fifty_histories(self) -> None:
         for seed in range(50):
             assert changes_in(a_past(seed, noise=0.05)) == [], seed
-
-    def test_a_busy_machine_for_one_commit_is_no_change(self) -> None:
-        usual, busy = (1.0, 1.01, 1.03), (1.6, 1.61, 1.62)
-        assert changes_in(steps(usual, usual, usual, busy, usual, usual)) == []
-        (change,) = changes_in(steps(usual, usual, usual, busy))
-        assert change.verdict is Verdict.SLOWER, "nothing tells yet that it passes"
-
-    def test_a_machine_that_is_busy_for_good_is_no_change(self) -> None:
-        usual, busy = (1.0, 1.01, 1.03), (3.0, 3.01, 3.02)
-        runs = steps(usual, usual, usual, busy, busy, busy)
-        paced = [replace(run, pace=0.03 * (run.seconds or 0)) for run in runs]
-        assert changes_in(paced) == []
-        assert changes_in([replace(run, pace=0.03) for run in runs])
-        assert changes_in([*runs[:9], *paced[9:]]), "of the past it is not known how busy it was"
-
-    def test_few_repeats_need_a_growth_by_half(self) -> None:
-        assert changes_in(steps([1.0], [1.0], [1.0], [1.4])) == []
-        assert len(changes_in(steps([1.0], [1.0], [1.0], [1.6]))) == 1
-
-    def test_what_changed_is_the_usual_from_then_on(self) -> None:
-        fast, slow = (1.0, 1.01, 1.02), (2.0, 2.02, 2.04)
-        found = changes_in(steps(*[fast] * 4, *[slow] * 4, *[fast] * 4))
-        assert [change.verdict for change in found] == [Verdict.SLOWER, Verdict.FASTER]
-
-    def test_a_gap_does_not_hide_a_slowdown(self) -> None:
-        runs = steps(*[(1.0, 1.01, 1.02)] * 3, (1.0,), *[(2.0, 2.01, 2.02)] * 3)
-        gap = [
-            replace(run, seconds=None, failure="no") if run.started[9] == "4" else run
-            for run in runs
-        ]
-        verdicts = [change.verdict for change in changes_in(gap)]
-        assert verdicts == [Verdict.FAILS, Verdict.REPAIRED, Verdict.SLOWER]
-
-    def test_another_result_is_a_change_unless_it_was_checked(self) -> None:
-        runs = steps([1.0], [1.0])
-        other = [runs[0], replace(runs[1], results=428)]
-        (change,) = changes_in(other)
-        assert "result changed at" in str(change)
-        assert "428" in str(change)
-        assert changes_in([runs[0], replace(runs[1], results=428, checked=PASSED)]) == []
-
-    def test_a_failure_between_does_not_hide_another_result(self) -> None:
-        runs = steps([1.0], [1.0], [1.0])
-        failed = replace(runs[1], seconds=None, failure="no")
-        found = changes_in([runs[0], failed, replace(runs[2], results=428)])
-        assert [change.verdict for change in found] == [Verdict.FAILS, Verdict.CHANGED]
 
 
 class TestSlowdown:

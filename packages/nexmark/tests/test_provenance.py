@@ -26,40 +26,31 @@ def git(folder: Path, *arguments: str) -> None:
     subprocess.run(["git", "-C", str(folder), *who, *arguments], check=True)
 
 
-class TestRevision:
-    def test_a_changed_file_is_marked(self, clone: Path) -> None:
-        clean = provenance.revision()
-        assert clean is not None
-        assert len(clean) == 40
-        (clone / "__init__.py").write_text("new = 1")
-        assert provenance.revision() == f"{clean}+"
+def test_a_changed_file_is_marked_and_nothing_elsewhere(
+    clone: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clean = provenance.revision()
+    assert clean is not None
+    assert len(clean) == 40
+    (clone.parent / "notes.txt").touch()
+    monkeypatch.setenv("GIT_DIR", "/none")
+    assert provenance.revision() == clean
+    (clone / "__init__.py").write_text("new = 1")
+    assert provenance.revision() == f"{clean}+"
 
-    def test_files_elsewhere_do_not_count(self, clone: Path) -> None:
-        clean = provenance.revision()
-        (clone.parent / "notes.txt").touch()
-        assert provenance.revision() == clean
 
-    def test_another_programs_repository_is_none(
-        self, clone: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        installed = clone.parent / "site-packages"
-        installed.mkdir()
-        (installed / "__init__.py").touch()
-        monkeypatch.setattr(provenance, "_FOLDER", installed)
+def test_another_programs_repository_and_no_git_are_none(
+    clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = clone.parent / "site-packages"
+    installed.mkdir()
+    (installed / "__init__.py").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr(provenance, "_FOLDER", installed)
         assert provenance.revision() is None
-
-    def test_no_repository_or_no_git_is_none(
-        self, clone: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setenv("PATH", str(tmp_path))
-        assert provenance.revision() is None
-
-    def test_gits_own_variables_lead_nowhere_else(
-        self, clone: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        clean = provenance.revision()
-        monkeypatch.setenv("GIT_DIR", "/none")
-        assert provenance.revision() == clean
+    assert provenance.revision() is not None
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert provenance.revision() is None
 
 
 def test_a_machine_has_processor_cores_and_memory() -> None:
