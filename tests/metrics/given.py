@@ -5,10 +5,7 @@ from typing import Any
 
 import pytest
 from apache_beam.metrics import monitoring_infos as infos
-from apache_beam.metrics.cells import DistributionData, DistributionResult, GaugeData, GaugeResult
-from apache_beam.metrics.execution import MetricKey, MetricResult
-from apache_beam.metrics.metric import MetricResults
-from apache_beam.metrics.metricbase import MetricName
+from apache_beam.metrics.cells import DistributionData, GaugeData
 
 from sparkbeam import SparkBeamOptions
 from sparkbeam.observe.sinks.metrics_sink import PushedMetrics, RunnerMetric, RunnerMetricKind
@@ -34,35 +31,17 @@ def sink(name: str, *options: str) -> Any:
 
 def example(*, committed: bool = True) -> PushedMetrics:
     """The metrics of Beam Java's own tests of its sinks."""
-    return PushedMetrics(_Results(committed), (), 1_000_000.5)
-
-
-class _Results(MetricResults):
-    def __init__(self, committed: bool) -> None:
-        self._committed = committed
-
-    def query(self, filter: Any = None) -> dict[str, list[MetricResult]]:
-        counter = self._result("n1", "s1", 10, 20)
-        distribution = self._result(
-            "n2",
-            "s2",
-            DistributionResult(DistributionData(10, 2, 5, 8)),
-            DistributionResult(DistributionData(25, 4, 3, 9)),
-        )
-        gauge = self._result(
-            "n3", "s3", GaugeResult(GaugeData(100, STAMP)), GaugeResult(GaugeData(120, STAMP))
-        )
-        return {
-            self.COUNTERS: [counter],
-            self.DISTRIBUTIONS: [distribution],
-            self.GAUGES: [gauge],
-            self.STRINGSETS: [],
-            self.BOUNDED_TRIES: [],
-        }
-
-    def _result(self, name: str, step: str, committed: Any, attempted: Any) -> MetricResult:
-        key = MetricKey(step, MetricName("ns1", name))
-        return MetricResult(key, committed if self._committed else None, attempted)
+    counts, sums = (10, 10), (DistributionData(10, 2, 5, 8), DistributionData(15, 2, 3, 9))
+    gauges = (GaugeData(100, timestamp=STAMP), GaugeData(120, timestamp=STAMP + 1))
+    done, lost = (
+        [
+            infos.int64_user_counter("ns1", "n1", count, ptransform="s1"),
+            infos.int64_user_distribution("ns1", "n2", distribution, ptransform="s2"),
+            infos.int64_user_gauge("ns1", "n3", gauge, ptransform="s3"),
+        ]
+        for count, distribution, gauge in zip(counts, sums, gauges, strict=True)
+    )
+    return pushed(done, lost) if committed else pushed([], [*done, *lost])
 
 
 def pushed(committed: Any, uncommitted: Any = (), *runner: RunnerMetric) -> PushedMetrics:

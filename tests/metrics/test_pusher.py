@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -55,9 +56,11 @@ class Failing(Own):
     """Fails as long as it is told to."""
 
     fails = True
+    failed = 0
 
     def write(self, metrics: PushedMetrics) -> None:
         if self.fails:
+            self.failed += 1
             raise RuntimeError(f"no way to http://me:{SECRET}@host?token={SECRET}")
         super().write(metrics)
 
@@ -110,24 +113,21 @@ def seen(metrics: PushedMetrics) -> list[tuple[int | None, int]]:
 
 
 @pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
-def test_the_last_push_has_the_last_values(runner: Any, own: list[Own]) -> None:
-    result = sums(runner(), "--metrics_sink=test_pusher.Own")
-    result.wait_until_finish()
-    (sink,) = own
-    assert seen(sink.got[-1]) == [(50, 50)]
-    assert sink.closed == 1
-    elements = [m for m in sink.got[-1].runner if m.name == "elements" and "Count" in m.step]
-    assert [metric.value for metric in elements] == [1]
-
-
-@pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
-def test_a_pipeline_that_fails_has_a_last_push(runner: Any, own: list[Own]) -> None:
-    result = sums(runner(), "--metrics_sink=test_pusher.Own", fail=True)
-    with pytest.raises(PipelineFailed):
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_last_push_has_the_last_values(runner: Any, fails: bool, own: list[Own]) -> None:
+    result = sums(runner(), "--metrics_sink=test_pusher.Own", fail=fails)
+    ending: AbstractContextManager[object] = nullcontext()
+    if fails:
+        ending = pytest.raises(PipelineFailed)
+    with ending:
         result.wait_until_finish()
     (sink,) = own
-    assert seen(sink.got[-1]) == [(None, 50)]
-    assert [m.value for m in sink.got[-1].runner if m.name == "failed_attempts"] == [1]
+    assert seen(sink.got[-1]) == [(None if fails else 50, 50)]
+    assert sink.closed == 1
+    told = sink.got[-1].runner
+    assert [metric.value for metric in told if metric.name == "failed_attempts"] == [int(fails)]
+    elements = [m.value for m in told if m.name == "elements" and "Count" in m.step]
+    assert fails or elements == [1]
 
 
 def test_a_run_that_ends_while_the_pusher_starts_has_ended(
@@ -177,39 +177,30 @@ def test_a_bad_sink_changes_nothing_for_the_pipeline(
 # The pusher.
 
 
-def test_pushes_come_at_a_fixed_rate(own: list[Own]) -> None:
+def test_pushes_come_at_a_fixed_rate_while_there_is_something() -> None:
     sink = Own(None)
-    running = pushing(sink)
+    asked: list[int] = []
+
+    def metrics() -> PushedMetrics | None:
+        asked.append(1)
+        return pushed(counters()) if len(asked) > 3 else None
+
+    running = pushing(sink, metrics=metrics)
     running.start()
     until(lambda: len(sink.got) >= 3)
     running.close()
+    assert len(asked) - len(sink.got) == 3
     assert sink.closed == 1
-
-
-def test_nothing_is_pushed_where_there_is_nothing() -> None:
-    sink = Own(None)
-    asked = []
-    running = pushing(sink, metrics=lambda: asked.append(1))
-    running.start()
-    until(lambda: len(asked) >= 3)
-    running.close()
-    assert sink.got == []
 
 
 def test_a_failure_is_told_once_without_secrets_and_pushes_come_back(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     sink = Failing(None)
-    calls: list[int] = []
-
-    def metrics() -> PushedMetrics:
-        calls.append(1)
-        return pushed(counters())
-
-    running = pushing(sink, metrics=metrics)
+    running = pushing(sink)
     with caplog.at_level(logging.WARNING):
         running.start()
-        until(lambda: len(calls) >= 3)
+        until(lambda: sink.failed >= 3)
         sink.fails = False
         until(lambda: len(sink.got) >= 2)
         running.close()

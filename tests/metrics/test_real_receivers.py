@@ -6,7 +6,6 @@ build of an OpenTelemetry collector does that has its OTLP receiver and its debu
 
 import json
 import shutil
-import signal
 import subprocess
 import time
 import urllib.request
@@ -47,17 +46,14 @@ def running(log: Path, name: str, *arguments: str) -> Iterator[None]:
     program = shutil.which(name)
     if program is None:
         pytest.skip(f"needs '{name}' on the PATH")
-    with log.open("wb") as file:
-        process = subprocess.Popen([program, *arguments], stdout=file, stderr=file)
+    with (
+        log.open("wb") as file,
+        subprocess.Popen([program, *arguments], stdout=file, stderr=file) as process,
+    ):
         try:
             yield
         finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(20)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            process.terminate()
 
 
 def answers(url: str) -> bool:
@@ -73,26 +69,15 @@ def answers(url: str) -> bool:
 
 def test_carbon_keeps_the_last_values(tmp_path: Path) -> None:
     line, pickled, query = free_ports(3)
+    ports = {"LINE_RECEIVER": line, "PICKLE_RECEIVER": pickled, "CACHE_QUERY": query}
+    settings = {
+        **dict.fromkeys(("PID_DIR", "LOG_DIR", "CONF_DIR"), tmp_path),
+        **{"LOCAL_DATA_DIR": tmp_path / "whisper", "MAX_CREATES_PER_MINUTE": "inf"},
+        **{f"{name}_INTERFACE": "127.0.0.1" for name in ports},
+        **{f"{name}_PORT": port for name, port in ports.items()},
+    }
     config = tmp_path / "carbon.conf"
-    config.write_text(
-        "[cache]\n"
-        + "".join(
-            f"{key} = {value}\n"
-            for key, value in {
-                "LOCAL_DATA_DIR": tmp_path / "whisper",
-                "PID_DIR": tmp_path,
-                "LOG_DIR": tmp_path,
-                "CONF_DIR": tmp_path,
-                "MAX_CREATES_PER_MINUTE": "inf",
-                "LINE_RECEIVER_INTERFACE": "127.0.0.1",
-                "LINE_RECEIVER_PORT": line,
-                "PICKLE_RECEIVER_INTERFACE": "127.0.0.1",
-                "PICKLE_RECEIVER_PORT": pickled,
-                "CACHE_QUERY_INTERFACE": "127.0.0.1",
-                "CACHE_QUERY_PORT": query,
-            }.items()
-        )
-    )
+    config.write_text("".join(["[cache]\n", *(f"{k} = {v}\n" for k, v in settings.items())]))
     schemas = "[all]\npattern = .*\nretentions = 1s:1h\n"
     (tmp_path / "storage-schemas.conf").write_text(schemas)
     log = tmp_path / "log"
@@ -188,21 +173,16 @@ def test_a_push_gateway_takes_them(tmp_path: Path) -> None:
 @with_otlp
 def test_a_collector_takes_them(tmp_path: Path) -> None:
     port = free_port()
-    receiver = {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}}
-    pipeline = {"receivers": ["otlp"], "exporters": ["debug"]}
+    content = {
+        "receivers": {"otlp": {"protocols": {"http": {"endpoint": f"127.0.0.1:{port}"}}}},
+        "exporters": {"debug": {"verbosity": "detailed"}},
+        "service": {
+            "pipelines": {"metrics": {"receivers": ["otlp"], "exporters": ["debug"]}},
+            "telemetry": {"metrics": {"level": "none"}},
+        },
+    }
     config = tmp_path / "collector.yml"
-    config.write_text(
-        json.dumps(
-            {
-                "receivers": receiver,
-                "exporters": {"debug": {"verbosity": "detailed"}},
-                "service": {
-                    "pipelines": {"metrics": pipeline},
-                    "telemetry": {"metrics": {"level": "none"}},
-                },
-            }
-        )
-    )
+    config.write_text(json.dumps(content))
     log = tmp_path / "log"
     with running(log, "otelcol", f"--config=file:{config}"):
         until(lambda: "Everything is ready" in log.read_text(), seconds=30)

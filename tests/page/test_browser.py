@@ -13,45 +13,15 @@ from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
 from browsers import PHONE, WIDE, chromium, resize
 from in_process import Point, Spark, StreamingRunner
+from made_up import HOSTILE, Shown
 from selenium.webdriver.common.by import By
 from waiting import until
 
 from sparkbeam import SparkBeamOptions, SparkRunner
-from sparkbeam.observe.collection.notes import Note
-from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.page.server import PageServer
-from sparkbeam.observe.page.view import PageContent, StageView
 from sparkbeam.observe.page.watch import CheckpointView
 
-HOSTILE = "<img src=x onerror=document.title='owned'>"
 _PATIENCE = 200.0
-LONG = 30 * "a_very_long_word_"
-
-
-class Shown:
-    """A pipeline that a test makes up."""
-
-    title = f"{HOSTILE} {LONG}"
-    graph = '<div><style>b{width:900px}</style><b data-stage="s0"></b></div>'
-    over = False
-
-    def content(self) -> dict[str, Any]:
-        cells = (LONG, "1", "2", "0.1 s", "3 B", f"elements: it calls {HOSTILE}")
-        facts = (("elements", "1,234"), (HOSTILE, LONG))
-        stage = StageView("s0", HOSTILE, "running", facts, (HOSTILE,), 1, 2, (cells,) * 3)
-        return PageContent(
-            "DONE" if self.over else "RUNNING",
-            self.over,
-            facts,
-            (stage,) * 3,
-            (Note(HOSTILE, LONG, 2, 1e9),),
-            HOSTILE + LONG,
-            partitions=((LONG, "3", "1,234", "0.125", "100", HOSTILE),) * 2,
-        ).content(str)
-
-    def history(self, since: int) -> list[SecondSummary]:
-        moments = (SecondSummary(1000 + time, time, 1, 10 * time, 0.5, 1.0) for time in range(40))
-        return [moment for moment in moments if moment.time >= since]
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +55,7 @@ def test_hostile_and_long_texts_stay_texts_within_the_window(
     browser: Any, server: PageServer, width: int
 ) -> None:
     opened(browser, server.add(Shown()), width)
-    assert browser.title.startswith("<img")
+    assert browser.title.startswith("</script><img")
     assert browser.find_elements(By.TAG_NAME, "img") == []
     assert HOSTILE in text(browser, "notes")
     assert text(browser, "partitions").count(f"3 1,234 0.125 100 {HOSTILE}") == 2

@@ -8,34 +8,9 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from made_up import HOSTILE, Shown
 
-from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.page.server import PageServer, ServedPage
-from sparkbeam.observe.page.view import PageContent
-
-HOSTILE = '</script><img src=x onerror="alert(1)">$nonce & "x" \u2028'
-
-
-class Shown:
-    """A pipeline that a test makes up."""
-
-    title = HOSTILE
-    graph = "<div><style>a{}</style></div>"
-    over = False
-    failure: Exception | None = None
-    asked = 0
-
-    def content(self) -> dict[str, Any]:
-        self.asked += 1
-        if self.failure is not None:
-            raise self.failure
-        state = "DONE" if self.over else "RUNNING"
-        page = PageContent(state, self.over, (("a", HOSTILE),), ())
-        return page.content(str)
-
-    def history(self, since: int) -> list[SecondSummary]:
-        moments = (SecondSummary(time, time, 1, 10, 0.5, None) for time in (100, 101, 102))
-        return [moment for moment in moments if moment.time >= since]
 
 
 @pytest.fixture
@@ -109,19 +84,20 @@ def test_names_are_text_and_never_markup(address: str) -> None:
     assert "<title>&lt;/script&gt;" in page
     _, headers, state = get(address, "state.json")
     assert headers["Content-Type"].startswith("application/json")
-    assert json.loads(state)["facts"] == [["a", HOSTILE]]
+    assert ["separator", "\u2028"] in json.loads(state)["facts"]
+    assert json.loads(state)["stages"][0]["name"] == HOSTILE
 
 
 @pytest.mark.parametrize(
     ("since", "times"),
     [
-        ("", [100, 101, 102]),
-        ("102", [102]),
-        *((wrong, 3) for wrong in ("-1", "x", "NaN", "1e3", "%00", "%C2%B2", "%D9%A1")),
+        ("", [*range(100, 140)]),
+        ("139", [139]),
+        *((wrong, 40) for wrong in ("-1", "x", "NaN", "1e3", "%00", "%C2%B2", "%D9%A1")),
         *(("9" * digits, 0) for digits in (99, 5000)),
-        ("0" * 5000 + "102", [102]),
-        ("102%00", [102]),
-        ("100&since=102", [102]),
+        ("0" * 5000 + "139", [139]),
+        ("139%00", [139]),
+        ("100&since=139", [139]),
     ],
 )
 def test_of_the_history_comes_what_is_asked_for(address: str, since: str, times: Any) -> None:
@@ -158,7 +134,7 @@ def test_a_pipeline_that_is_over_is_let_go_and_still_shown(
     server.add(Shown())
     shown.failure = AssertionError("it is asked no more")
     found = json.loads(get(address, "state.json")[2])
-    assert (found["state"], len(found["history"])) == ("DONE", 3)
+    assert (found["state"], len(found["history"])) == ("DONE", 40)
 
 
 def test_the_last_twenty_pages_are_kept(server: PageServer, address: str) -> None:

@@ -3,10 +3,10 @@
 import socket
 from collections.abc import Callable, Iterator
 from dataclasses import asdict
-from typing import Any
 
 import pytest
 from apache_beam.metrics import monitoring_infos
+from golden_files import Golden, sections
 from in_process import Conf, Spark
 
 from sparkbeam.common.datagrams import sealed
@@ -61,10 +61,6 @@ def listener(tracker: BatchTracker) -> Iterator[Listener]:
     listener.close()
 
 
-def states(tracker: BatchTracker) -> list[str]:
-    return [stage.state.value for stage in tracker.snapshot().stages]
-
-
 def first(tracker: BatchTracker) -> StageProgress:
     return tracker.snapshot().stages[0]
 
@@ -93,11 +89,6 @@ def test_closing_takes_in_what_has_arrived(tracker: BatchTracker, listener: List
     assert first(tracker).tasks_started == 500
 
 
-def test_closing_twice_is_fine(listener: Listener) -> None:
-    listener.close()
-    listener.close()
-
-
 @pytest.mark.parametrize(
     ("conf", "found"),
     [
@@ -124,7 +115,8 @@ def test_workers_reach_the_driver_where_spark_says(
     assert reachable_at(spark) == found
 
 
-def test_the_port_is_free_after_closing(listener: Listener) -> None:
+def test_closing_twice_is_fine_and_the_port_is_free_then(listener: Listener) -> None:
+    listener.close()
     listener.close()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as successor:
         successor.bind(("127.0.0.1", listener.reporter.port))
@@ -196,58 +188,84 @@ def test_nobody_may_listen_at_a_foreign_address(tracker: BatchTracker) -> None:
         Listener(tracker.record_signal, "192.0.2.200")
 
 
-# Tasks and elements.
+# Tasks, elements and states.
 
+Told = tuple[SignalKind, str, int, int, int]
+"""A signal of a task: its stage, partition, elements, and those of the largest PCollection."""
 
-@pytest.mark.parametrize(
-    ("signals", "tasks", "elements"),
-    [
-        # A task counts once however often it runs.
-        (
-            [(kind, 0, 5, 5) for kind in (STARTED, FINISHED, STARTED, RUNNING, FINISHED)],
-            (1, 1, 0),
-            (5, 5),
-        ),
-        # Elements are those of the attempt that is farthest.
-        (
-            [(RUNNING, 0, 50, 10), (FAILED, 0, 60, 10), (RUNNING, 0, 20, 30), (RUNNING, 1, 1, 1)],
-            (2, 0, 1),
-            (61, 31),
-        ),
-        # The first attempt that succeeds settles them.
-        (
-            [
-                *((RUNNING, 0, 50, 50), (FINISHED, 0, 40, 40)),
-                *((RUNNING, 0, 90, 90), (FINISHED, 0, 91, 91)),
-            ],
-            (1, 1, 0),
-            (40, 40),
-        ),
-        # Every failed attempt counts.
-        ([(FAILED, 0, 0, 0), (FAILED, 0, 0, 0)], (1, 0, 2), (0, 0)),
+SIGNALS: dict[str, list[Told]] = {
+    "nothing has begun": [],
+    "a stage runs": [(STARTED, "s0", 0, 0, 0)],
+    "a stage may have more tasks than those that are done": [
+        *((FINISHED, "s0", 0, 0, 0), (STARTED, "s1", 0, 0, 0)),
     ],
+    "all before a shuffle is done when its reader starts": [(STARTED, "s2", 0, 0, 0)],
+    "a retry that works leaves a stage running": [
+        (FAILED, "s0", 0, 0, 0),
+        (STARTED, "s0", 0, 0, 0),
+    ],
+    "what a task has read says nothing of its own stage": [(READ, "s2", 0, 0, 0)],
+    "a task counts once however often it runs": [
+        (kind, "s0", 0, 5, 5) for kind in (STARTED, FINISHED, STARTED, RUNNING, FINISHED)
+    ],
+    "elements are those of the attempt that is farthest": [
+        *((RUNNING, "s0", 0, 50, 10), (FAILED, "s0", 0, 60, 10)),
+        *((RUNNING, "s0", 0, 20, 30), (RUNNING, "s0", 1, 1, 1)),
+    ],
+    "the first attempt that succeeds settles them": [
+        *((RUNNING, "s0", 0, 50, 50), (FINISHED, "s0", 0, 40, 40)),
+        *((RUNNING, "s0", 0, 90, 90), (FINISHED, "s0", 0, 91, 91)),
+    ],
+    "every failed attempt counts": [(FAILED, "s0", 0, 0, 0)] * 2,
+}
+SIDE_INPUT = Plan(
+    (
+        stage(0, Exchange.IMPULSE),
+        stage(1, Exchange.IMPULSE),
+        stage(2, Exchange.FORWARD, 1, side_inputs=(0,)),
+    )
 )
-def test_tasks_and_elements_of_attempts(
-    tracker: BatchTracker, signals: list[Any], tasks: tuple[int, int, int], elements: Any
-) -> None:
-    for kind, partition, new, busiest in signals:
-        tracker.record_signal(Signal(kind, "s0", partition, ElementCounts(new, busiest)))
-    found = first(tracker)
-    assert (found.tasks_started, found.tasks_done, found.tasks_failed) == tasks
-    assert (found.elements, found.busiest) == elements
 
 
-def test_committed_reports_make_the_figures_exact(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(STARTED, "s0", 0))
+def test_signals_tell_states_tasks_and_elements_until_the_end(golden: Golden) -> None:
+    seen = {}
+    for name, signals in SIGNALS.items():
+        tracker = BatchTracker(CHAIN)
+        for signal in signals:
+            record(tracker, *signal)
+        seen[name] = figures(tracker)
+    record(tracker := BatchTracker(SIDE_INPUT), STARTED, "s2")
+    seen["a side input is done when its reader starts"] = figures(tracker)
+    record(tracker := BatchTracker(CHAIN), STARTED, "s0")
     tracker.end([report(10), report(20)])
-    assert first(tracker).tasks_started == first(tracker).tasks_done == 2
-    assert first(tracker).elements == 30
-
-
-def test_signals_after_the_end_are_ignored(tracker: BatchTracker) -> None:
+    seen["committed reports make the figures exact, and every stage done"] = figures(tracker)
+    record(tracker := BatchTracker(CHAIN), STARTED, "s0")
+    record(tracker, FAILED, "s1")
     tracker.end(None)
-    tracker.record_signal(Signal(STARTED, "s0", 0))
-    assert states(tracker) == ["waiting"] * 3
+    record(tracker, STARTED, "s2")
+    seen["failure tells failed stages from those it stopped, and ends all"] = figures(tracker)
+    golden("signals.txt", sections(seen))
+
+
+def record(
+    tracker: BatchTracker,
+    kind: SignalKind,
+    stage: str,
+    partition: int = 0,
+    new: int = 0,
+    all: int = 0,
+) -> None:
+    packed = report(3).pack() if kind is READ else ""
+    tracker.record_signal(Signal(kind, stage, partition, ElementCounts(new, all), report=packed))
+
+
+def figures(tracker: BatchTracker) -> Iterator[str]:
+    for stage in tracker.snapshot().stages:
+        tasks = (
+            f"{stage.tasks_started} started, {stage.tasks_done} done, {stage.tasks_failed} failed"
+        )
+        elements = f"{stage.elements} elements, {stage.busiest} in the largest PCollection"
+        yield f"{stage.name}: {stage.state}, tasks {tasks}, {elements}"
 
 
 def test_seconds_run_while_the_stage_does() -> None:
@@ -262,56 +280,3 @@ def test_seconds_run_while_the_stage_does() -> None:
     tracker.end([])
     now[0] = 200.0
     assert first(tracker).seconds == 2
-
-
-# States.
-
-
-@pytest.mark.parametrize(
-    ("signals", "expected"),
-    [
-        ([], ["waiting", "waiting", "waiting"]),
-        ([(STARTED, "s0")], ["running", "waiting", "waiting"]),
-        # A stage may have more tasks than those that are done.
-        ([(FINISHED, "s0"), (STARTED, "s1")], ["running", "running", "waiting"]),
-        # All before a shuffle is done when its reader starts.
-        ([(STARTED, "s2")], ["done", "done", "running"]),
-        # A retry that works leaves a stage running.
-        ([(FAILED, "s0"), (STARTED, "s0")], ["running", "waiting", "waiting"]),
-        # What a task has read says nothing of its own stage.
-        ([(READ, "s2")], ["waiting", "waiting", "waiting"]),
-    ],
-)
-def test_signals_tell_the_states_of_stages(
-    tracker: BatchTracker, signals: list[Any], expected: list[str]
-) -> None:
-    for kind, name in signals:
-        packed = report(3).pack() if kind is READ else ""
-        tracker.record_signal(Signal(kind, name, 0, report=packed))
-    assert states(tracker) == expected
-
-
-def test_a_side_input_is_done_when_its_reader_starts() -> None:
-    tracker = BatchTracker(
-        Plan(
-            (
-                stage(0, Exchange.IMPULSE),
-                stage(1, Exchange.IMPULSE),
-                stage(2, Exchange.FORWARD, 1, side_inputs=(0,)),
-            )
-        )
-    )
-    tracker.record_signal(Signal(STARTED, "s2", 0))
-    assert states(tracker) == ["done", "waiting", "running"]
-
-
-def test_success_makes_every_stage_done(tracker: BatchTracker) -> None:
-    tracker.end([])
-    assert states(tracker) == ["done", "done", "done"]
-
-
-def test_failure_tells_failed_stages_from_those_it_stopped(tracker: BatchTracker) -> None:
-    tracker.record_signal(Signal(STARTED, "s0", 0))
-    tracker.record_signal(Signal(FAILED, "s1", 0))
-    tracker.end(None)
-    assert states(tracker) == ["stopped", "failed", "waiting"]

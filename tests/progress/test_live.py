@@ -12,12 +12,14 @@ import apache_beam as beam
 import pytest
 from apache_beam.io.restriction_trackers import OffsetRange, OffsetRestrictionTracker
 from apache_beam.metrics import Metrics
+from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
+from apache_beam.transforms.window import FixedWindows
 from terminals import Terminal
 from waiting import until
 
 from sparkbeam import PipelineFailed, SparkBeamOptions, SparkPipelineResult, SparkRunner
-from sparkbeam.observe.figures.progress import StageProgress, StageState
+from sparkbeam.observe.figures.progress import StageProgress, StageState, StreamingProgress
 
 
 def pipeline(spark: Any, *options: str) -> beam.Pipeline:
@@ -44,6 +46,15 @@ def hold(held: int, gate: Path) -> beam.PTransform:
 
 
 def test_figures_are_exact_at_the_end(spark: Any) -> None:
+    class CountPerKey(beam.DoFn):
+        COUNT = ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder())
+
+        def process(
+            self, element: tuple[int, int], count: Any = beam.DoFn.StateParam(COUNT)
+        ) -> Iterator[int]:
+            count.write((count.read() or 0) + 1)
+            yield count.read()
+
     p = pipeline(spark)
     (
         p
@@ -54,15 +65,51 @@ def test_figures_are_exact_at_the_end(spark: Any) -> None:
         | beam.Reshuffle()
         | "Last" >> beam.Map(str)
     )
+    pairs = [(key, value) for key in range(3000) for value in range(2)]
+    _ = p | "Pairs" >> beam.Create(pairs) | "Stateful" >> beam.ParDo(CountPerKey())
     result: Any = p.run()
     result.wait_until_finish()
     progress = result.progress()
     assert {stage.state for stage in progress.stages} == {StageState.DONE}
     assert all(stage.tasks_done == stage.tasks_started > 0 for stage in progress.stages)
-    assert named(progress, "Key").elements == 1000
-    assert (named(progress, "Values").elements, named(progress, "Values").busiest) == (10, 1000)
-    assert named(progress, "Last").elements == 1000
     assert sum(stage.tasks_failed for stage in progress.stages) == 0
+    elements = {
+        label: (named(progress, label).elements, named(progress, label).busiest)
+        for label in ("Key", "Values", "Last", "Stateful")
+    }
+    assert elements["Key"][0] == elements["Last"][0] == 1000
+    assert elements["Values"] == (10, 1000)
+    assert elements["Stateful"][0] == 6000, "those of all bundles"
+
+
+def test_an_element_that_is_deferred_counts_once(spark: Any) -> None:
+    class OneAtATime(beam.DoFn, beam.RestrictionProvider):
+        """Puts out a number and defers the rest."""
+
+        def initial_restriction(self, element: int) -> OffsetRange:
+            return OffsetRange(0, element)
+
+        def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
+            return OffsetRestrictionTracker(restriction)
+
+        def restriction_size(self, element: int, restriction: OffsetRange) -> int:
+            return restriction.size()
+
+        @beam.DoFn.unbounded_per_element()
+        def process(
+            self, element: int, tracker: Any = beam.DoFn.RestrictionParam()
+        ) -> Iterator[int]:
+            position = tracker.current_restriction().start
+            if tracker.try_claim(position):
+                yield position
+                tracker.defer_remainder()
+
+    p = pipeline(spark)
+    p | beam.Create([5]) | "Read" >> beam.ParDo(OneAtATime()) | "Seen" >> beam.Map(str)
+    result: Any = p.run()
+    result.wait_until_finish()
+    stage = named(result.progress(), "Seen")
+    assert (stage.elements, stage.busiest) == (1, 5)
 
 
 def test_figures_move_while_the_pipeline_runs(spark: Any, tmp_path: Path) -> None:
@@ -106,57 +153,6 @@ def test_live_figures_agree_with_the_committed_ones(
     assert named(result.progress(), "Key").elements == 1000
     assert named(result.progress(), "Out").elements == 1000
     assert all(stage.tasks_done == stage.tasks_started for stage in result.progress().stages)
-
-
-def test_stateful_stages_count_the_elements_of_all_bundles(spark: Any) -> None:
-    class CountPerKey(beam.DoFn):
-        COUNT = ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder())
-
-        def process(
-            self, element: tuple[int, int], count: Any = beam.DoFn.StateParam(COUNT)
-        ) -> Iterator[int]:
-            count.write((count.read() or 0) + 1)
-            yield count.read()
-
-    p = pipeline(spark)
-    (
-        p
-        | beam.Create([(key, value) for key in range(3000) for value in range(2)])
-        | "Stateful" >> beam.ParDo(CountPerKey())
-    )
-    result: Any = p.run()
-    result.wait_until_finish()
-    assert named(result.progress(), "Stateful").elements == 6000
-
-
-def test_an_element_that_is_deferred_counts_once(spark: Any) -> None:
-    class OneAtATime(beam.DoFn, beam.RestrictionProvider):
-        """Puts out a number and defers the rest."""
-
-        def initial_restriction(self, element: int) -> OffsetRange:
-            return OffsetRange(0, element)
-
-        def create_tracker(self, restriction: OffsetRange) -> OffsetRestrictionTracker:
-            return OffsetRestrictionTracker(restriction)
-
-        def restriction_size(self, element: int, restriction: OffsetRange) -> int:
-            return restriction.size()
-
-        @beam.DoFn.unbounded_per_element()
-        def process(
-            self, element: int, tracker: Any = beam.DoFn.RestrictionParam()
-        ) -> Iterator[int]:
-            position = tracker.current_restriction().start
-            if tracker.try_claim(position):
-                yield position
-                tracker.defer_remainder()
-
-    p = pipeline(spark)
-    p | beam.Create([5]) | "Read" >> beam.ParDo(OneAtATime()) | "Seen" >> beam.Map(str)
-    result: Any = p.run()
-    result.wait_until_finish()
-    stage = named(result.progress(), "Seen")
-    assert (stage.elements, stage.busiest) == (1, 5)
 
 
 def test_a_failed_pipeline_tells_where_and_what_it_had_attempted(spark: Any) -> None:
@@ -203,6 +199,52 @@ def test_a_stage_is_committed_while_the_next_one_runs(spark: Any, tmp_path: Path
     assert seen() == [(100, 100)]
 
 
+def test_figures_move_while_the_query_runs(spark: Any) -> None:
+    p = pipeline(spark, "--streaming")
+    (
+        p
+        | PeriodicImpulse(fire_interval=0.1)
+        | beam.WindowInto(FixedWindows(1))
+        | beam.Map(lambda stamp: (int(stamp) % 3, 1))
+        | beam.CombinePerKey(sum)
+        | "Counts" >> beam.Map(str)
+    )
+    result: Any = p.run()
+
+    def progress() -> StreamingProgress:
+        found = result.progress()
+        assert isinstance(found, StreamingProgress)
+        return found
+
+    def counted(found: StreamingProgress) -> int:
+        return named(found, "Counts").elements
+
+    try:
+        assert progress().state is StageState.WAITING
+        until(lambda: counted(progress()) > 0, seconds=150)
+        first = progress()
+        until(lambda: counted(progress()) > counted(first), seconds=150)
+        second = progress()
+    finally:
+        result.cancel()
+    assert second.micro_batch > first.micro_batch
+    assert second.per_second > 0
+    assert second.batch_seconds > 0
+    assert second.lag_seconds is not None
+    of_sink = {"stages", "collecting", "feedback"}
+    assert {
+        "latestOffset",
+        "walCommit",
+        "addBatch",
+        "commitOffsets",
+    } | of_sink <= second.phases.keys()
+    assert sum(second.phases[name] for name in of_sink) <= second.phases["addBatch"] + 0.001
+    marks = [found.stages[-1].input_watermark for found in (first, second)]
+    assert None not in marks
+    assert marks[0] < marks[1]  # type: ignore[operator]
+    assert progress().state is StageState.STOPPED
+
+
 # The display.
 
 
@@ -214,21 +256,17 @@ def run_small(spark: Any, *options: str) -> SparkPipelineResult:
     return result
 
 
-@pytest.mark.parametrize("option", ["auto", "off"])
-def test_it_is_quiet_without_a_terminal(
+@pytest.mark.parametrize("option", ["auto", "off", "on"])
+def test_without_a_terminal_lines_go_to_standard_error_if_they_are_asked_for(
     spark: Any, capfd: pytest.CaptureFixture[str], option: str
 ) -> None:
     run_small(spark, f"--spark_progress={option}")
     out, err = capfd.readouterr()
     assert out == ""
-    assert "stages done" not in err
-
-
-def test_lines_go_to_standard_error(spark: Any, capfd: pytest.CaptureFixture[str]) -> None:
-    run_small(spark, "--spark_progress=on")
-    out, err = capfd.readouterr()
-    assert out == ""
-    assert "sparkbeam: 1 of 1 stages done after" in err.splitlines()[-1]
+    if option == "on":
+        assert "sparkbeam: 1 of 1 stages done after" in err.splitlines()[-1]
+    else:
+        assert "stages done" not in err
 
 
 def test_a_terminal_shows_the_table(
