@@ -294,12 +294,17 @@ def _before(files: FeedbackFiles, number: int, batch: MicroBatch) -> list[MicroB
     """Return the known preceding micro-batches over which rates are computed."""
     found: list[MicroBatch] = []
     while not (found and is_long_ago(found[0], batch)):
-        feedback = files.readable(number - len(found) - 1)
-        earlier = None if feedback is None else MicroBatch.readable(feedback.summary)
+        earlier = stored_batch(files, number - len(found) - 1)
         if earlier is None:
             break
         found.insert(0, earlier)
     return found
+
+
+def stored_batch(files: FeedbackFiles, number: int) -> MicroBatch | None:
+    """Return the stored figures of a micro-batch; None if they are missing or damaged."""
+    feedback = files.readable(number)
+    return None if feedback is None else MicroBatch.readable(feedback.summary)
 
 
 def last_entry(checkpoint: str, folder: str) -> tuple[int, float] | None:

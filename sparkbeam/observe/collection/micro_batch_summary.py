@@ -10,7 +10,7 @@ from sparkbeam.observe.figures.partitions import PartitionProgress
 from sparkbeam.plan.layers import Topology
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.messages import ShardStatus, StageStatus, Tick
-from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, ElementCounts, TaskReport
+from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, TaskReport
 from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
 
 
@@ -39,10 +39,12 @@ def summary(
     stages = {}
     for stage in topology.plan.stages:
         found = of_stage[stage.id] or [_of_first_layer(topology, stage, tick)]
+        nothing = TaskReport(stage.id, [])
+        so_far = total.get(stage.address, nothing)
         stages[stage.address] = MicroBatchStage(
-            new=_counts(new, stage),
-            total=_counts(total, stage),
-            dropped_late=_dropped(total, stage),
+            new=new.get(stage.address, nothing).counts,
+            total=so_far.counts,
+            dropped_late=_dropped(so_far),
             input_watermark=min(status.input_watermark for status in found),
             output_watermark=min(status.output_watermark for status in found),
             keys=sum(status.keys for status in found),
@@ -79,15 +81,10 @@ def _of_first_layer(topology: Topology, stage: Stage, tick: Tick) -> StageStatus
     return StageStatus(watermark, watermark)
 
 
-def _counts(reports: Mapping[str, TaskReport], stage: Stage) -> ElementCounts:
-    return reports[stage.address].counts if stage.address in reports else ElementCounts()
-
-
-def _dropped(reports: Mapping[str, TaskReport], stage: Stage) -> int:
-    infos = reports[stage.address].infos if stage.address in reports else ()
+def _dropped(report: TaskReport) -> int:
     return sum(
         monitoring_infos.extract_counter_value(info)
-        for info in infos
+        for info in report.infos
         if info.labels.get(monitoring_infos.NAMESPACE_LABEL) == NAMESPACE
         and info.labels.get(monitoring_infos.NAME_LABEL) == DROPPED_DUE_TO_LATENESS
     )

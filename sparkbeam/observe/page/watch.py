@@ -8,7 +8,6 @@ from sparkbeam.common.display_text import line
 from sparkbeam.errors import SparkBeamError
 from sparkbeam.observe.collection.recent_batches import History, SecondSummary
 from sparkbeam.observe.figures.formats import duration
-from sparkbeam.observe.figures.micro_batch import MicroBatch
 from sparkbeam.observe.page.page_address import graph_of
 from sparkbeam.observe.page.view import (
     Fact,
@@ -23,7 +22,7 @@ from sparkbeam.plan.redaction import Redaction, shown_url
 from sparkbeam.streaming.checkpoint_files import absolute, files
 from sparkbeam.streaming.feedback import FeedbackFiles
 from sparkbeam.streaming.heartbeat import Heartbeat
-from sparkbeam.streaming.status import Health, PipelineStatus, status
+from sparkbeam.streaming.status import Health, PipelineStatus, status, stored_batch
 
 _KEPT = 20
 
@@ -89,8 +88,7 @@ class CheckpointView:
     def _remember(self, last: int) -> None:
         """Read micro-batches from the checkpoint that have not been read yet."""
         for number in range(max(self._known, last - _KEPT) + 1, last + 1):
-            feedback = self._feedback.readable(number)
-            batch = None if feedback is None else MicroBatch.readable(feedback.summary)
+            batch = stored_batch(self._feedback, number)
             if batch is not None:
                 self._history.record_batch(batch)
         self._known = last
