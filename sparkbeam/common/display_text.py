@@ -68,6 +68,11 @@ def shortened(text: str, most: int, hide: Callable[[str], str] = hidden) -> str:
     return _cut(printable(hide(text)), most)
 
 
+def error_line(error: BaseException, most: int = 300, hide: Callable[[str], str] = hidden) -> str:
+    """Return the type and the message of an error on one line, as :func:`shortened` does."""
+    return shortened(f"{type(error).__name__}: {' '.join(str(error).split())}", most, hide)
+
+
 def beginning(text: str, most: int, hide: Callable[[str], str] = hidden) -> str:
     """Like :func:`shortened`, but drop the end if too long."""
     return _start(printable(concealed(text, most, hide)), most)

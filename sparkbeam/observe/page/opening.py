@@ -1,18 +1,18 @@
 """Live pages for the runs of this process and for the command ``sparkbeam watch``."""
 
-import contextlib
 import logging
-import sys
 import threading
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from sparkbeam.common.display_text import shortened
+from sparkbeam.common.display_text import error_line
 from sparkbeam.errors import ConfigurationError
+from sparkbeam.observe.collection.printed_output import write
 from sparkbeam.observe.page.own_page import RunView
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.run.run import PipelineRun
+from sparkbeam.wire.output_lines import STDERR
 
 if TYPE_CHECKING:
     from sparkbeam.observe.page.server import PageServer
@@ -67,13 +67,7 @@ def show(port: int, plan: Plan, run: PipelineRun, redaction: Redaction, name: st
     try:
         address = server(port).add(RunView(plan, run, redaction, name))
     except Exception as error:
-        _logger.warning(
-            "The live page is not available: %s: %s",
-            type(error).__name__,
-            shortened(str(error), 300),
-        )
+        _logger.warning("The live page is not available: %s", error_line(error))
         return
     run.result.page = address
-    with contextlib.suppress(OSError, ValueError, AttributeError):  # Closed, or there is none.
-        sys.stderr.write(f"sparkbeam: the live page is at {address}\n")
-        sys.stderr.flush()
+    write(STDERR, f"sparkbeam: the live page is at {address}")

@@ -15,7 +15,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from sparkbeam.common.background import background_thread
-from sparkbeam.common.display_text import line, printable_in, shortened
+from sparkbeam.common.display_text import error_line, line, printable_in, shortened
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import CheckpointTaken
 from sparkbeam.explain.stage_graph import Sketch, sketch
@@ -79,9 +79,8 @@ class Beacon:
                     told = True
                     _logger.warning(
                         "The data for 'sparkbeam watch' could not be written to the "
-                        "checkpoint and will be retried; the pipeline continues. %s: %s",
-                        type(error).__name__,
-                        shortened(" ".join(str(error).split()), 300, self._redaction),
+                        "checkpoint and will be retried; the pipeline continues. %s",
+                        error_line(error, hide=self._redaction),
                     )
             if over:
                 return

@@ -25,7 +25,7 @@ from tornado.web import Application, RequestHandler
 
 from sparkbeam.common.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
 from sparkbeam.common.background import background_thread
-from sparkbeam.common.display_text import shortened
+from sparkbeam.common.display_text import error_line
 from sparkbeam.observe.collection.recent_batches import SecondSummary
 from sparkbeam.observe.page.view import PageView
 
@@ -160,7 +160,7 @@ class PageServer:
             loop.run_until_complete(server.close_all_connections())
             loop.close()
         except Exception as error:
-            _logger.warning("The live page stopped; the pipeline continues. %s", _error_text(error))
+            _logger.warning("The live page stopped; the pipeline continues. %s", error_line(error))
         finally:
             self._ready.set()
 
@@ -287,8 +287,8 @@ class _PageHandler(_Handler):
             kind = type(error).__name__
             if kind not in self._told:
                 self._told.add(kind)
-                text = _error_text(error)
-                _logger.warning("The live page failed; the pipeline continues. %s", text)
+                told = error_line(error)
+                _logger.warning("The live page failed; the pipeline continues. %s", told)
             self.send_error(500)
             return
         self.set_header("Content-Type", "application/json; charset=utf-8")
@@ -318,7 +318,3 @@ def _html(page: ServedPage, nonce: str) -> str:
     return Template(parts["html"]).substitute(
         title=escape(page.title), nonce=nonce, style=parts["css"], script=parts["js"], graph=graph
     )
-
-
-def _error_text(error: Exception) -> str:
-    return shortened(f"{type(error).__name__}: {' '.join(str(error).split())}", 300)

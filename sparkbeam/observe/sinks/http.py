@@ -97,7 +97,7 @@ def _bounded_trie(value: Any) -> dict[str, Any]:
 def _time(seconds: float) -> str:
     """Format a time as ISO 8601 with milliseconds."""
     stamp = datetime.fromtimestamp(round(seconds * 1000) / 1000, UTC)
-    return f"{stamp:%Y-%m-%dT%H:%M:%S}.{stamp.microsecond // 1000:03d}Z"
+    return stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _KINDS: tuple[tuple[str, str, Any], ...] = (

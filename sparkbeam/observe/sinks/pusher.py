@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from sparkbeam.common.background import background_thread
-from sparkbeam.common.display_text import shortened
+from sparkbeam.common.display_text import error_line
 from sparkbeam.observe.sinks.metrics_sink import MetricsSink, PushedMetrics
 from sparkbeam.plan.redaction import Redaction
 
@@ -21,7 +21,6 @@ _LEAVING_SECONDS = 5.0
 """Seconds that the exit of the program waits for running pushes."""
 
 _LONGEST_PAUSE = 60.0
-_MOST_OF_MESSAGE = 300
 
 
 class MetricsPusher:
@@ -139,10 +138,8 @@ class _SinkThread:
         if kind in self._told:
             return
         self._told.add(kind)
-        text = shortened(" ".join(str(error).split()), _MOST_OF_MESSAGE, self._redaction)
         _logger.warning(
-            "The metrics sink '%s' failed and will be retried; the pipeline continues. %s: %s",
+            "The metrics sink '%s' failed and will be retried; the pipeline continues. %s",
             self._name,
-            kind,
-            text,
+            error_line(error, hide=self._redaction),
         )

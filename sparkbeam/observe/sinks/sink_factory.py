@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import Any
 
 from sparkbeam.common.arguments import shown
-from sparkbeam.common.display_text import shortened
+from sparkbeam.common.display_text import error_line
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.observe.sinks.metrics_sink import MetricsSink
 from sparkbeam.options import metrics_options
@@ -53,6 +53,5 @@ def _wrong(name: str, problem: str) -> ConfigurationError:
 
 
 def _text(error: Exception, options: Any) -> str:
-    text = f"{type(error).__name__}: {' '.join(str(error).split())}"
     hide = Redaction(metrics_options.addresses(options))
-    return shortened(text, _MOST_OF_MESSAGE, hide).rstrip(".")
+    return error_line(error, _MOST_OF_MESSAGE, hide).rstrip(".")
