@@ -19,23 +19,37 @@ import pytest
 Call = doctest.Example
 
 
+def calls(module: str) -> list[Call]:
+    """Return the calls of the table of a module, given as its ``__file__``."""
+    return doctest.DocTestParser().get_examples(Path(module).with_suffix(".txt").read_text())
+
+
 def table(module: str) -> pytest.MarkDecorator:
-    """Parametrize a test with each ``call`` of the table of a module, given as its ``__file__``."""
-    text = Path(module).with_suffix(".txt").read_text()
-    calls = doctest.DocTestParser().get_examples(text)
-    return pytest.mark.parametrize("call", calls, ids=[f"line {c.lineno + 1}" for c in calls])
+    """Parametrize a test with each ``call`` of the table of a module."""
+    found = calls(module)
+    return pytest.mark.parametrize("call", found, ids=[f"line {c.lineno + 1}" for c in found])
 
 
-def check(call: Call, names: Mapping[str, Any]) -> None:
-    """Assert that a call raises its error, with the whole message."""
+def error_of(call: Call, names: Mapping[str, Any]) -> tuple[Exception | None, str]:
+    """Return the error that a call raises, and how a table has it."""
     try:
         exec(call.source, dict(names))
     except Exception as error:
-        found = f"{type(error).__name__}: {error}\n"
-    else:
-        found = "no error\n"
+        return error, f"{type(error).__name__}: {error}\n"
+    return None, "no error\n"
+
+
+def compare(call: Call, found: str) -> None:
+    """Assert that an error is the one in the table, with the whole message."""
     if not doctest.OutputChecker().check_output(call.want, found, doctest.ELLIPSIS):
         assert found == call.want, call.source
+
+
+def check(call: Call, names: Mapping[str, Any]) -> Exception | None:
+    """Assert that a call raises its error; return the error."""
+    error, found = error_of(call, names)
+    compare(call, found)
+    return error
 
 
 @contextmanager

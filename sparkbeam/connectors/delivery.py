@@ -3,8 +3,9 @@
 import json
 import uuid
 import zlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cached_property
 from operator import itemgetter
 from typing import Any
@@ -24,10 +25,10 @@ from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.connectors.source_tables import table_columns
 from sparkbeam.connectors.storage import from_here
-from sparkbeam.connectors.upserts import UPSERTS, into_table, option
+from sparkbeam.connectors.upserts import UPSERTS, into_table
 from sparkbeam.connectors.write_targets import WriteTarget
 from sparkbeam.plan.model import SparkSink
-from sparkbeam.plan.spark_io import UPDATE
+from sparkbeam.plan.spark_io import UPDATE, WriteSpec
 from sparkbeam.spark.collect import collected
 from sparkbeam.spark.recovery import gave_up
 from sparkbeam.wire.failure import FailureReports
@@ -174,45 +175,45 @@ class Delivery:
         found = found_table(session, name)
         if found is not None:
             return found
-        target = WriteTarget(self.spec)
-        target.mode = "ignore"
-        self._save(session.createDataFrame([], self.schema), target)
+        ignored = WriteTarget(replace(self.spec, mode="ignore"))
+        self._save(session.createDataFrame([], self.schema), ignored)
         return found_table(session, name)
 
     def _write(self, rows: Any, target: WriteTarget) -> None:
-        if target.table:
-            target.keep_to(found_table(rows.sparkSession, target.table))
+        session, table = rows.sparkSession, target.spec.table
+        if table:
+            target = target.in_table(found_table(session, table))
         if target.commit is not None:
-            if target.has_snapshots and target.commit.is_in(rows.sparkSession, target.table):
+            if target.has_snapshots and target.commit.is_in(session, table):
                 return
-            target.options |= target.commit.options(target.source)
-        if target.path:
-            target.path = from_here(target.path, target.format, rows.sparkSession)
-        if not target.table:
-            rows = self._checked(rows, target.options)
+            target = target.with_options(**target.commit.options(target.spec.source))
+        path = target.spec.option("path")
+        if path:
+            target = target.with_options(path=from_here(path, target.spec.format, session))
+        if not table:
+            rows = self._checked(rows, target.spec)
         if self.spec.output_mode == UPDATE:
             self._update(rows, target)
         else:
             self._save(rows, target)
 
-    def _checked(self, rows: Any, options: Mapping[str, str]) -> Any:
+    def _checked(self, rows: Any, spec: WriteSpec) -> Any:
         """Check rows against the table of a data source, if there is one."""
         if self._columns is None:
-            self._columns = table_columns(rows.sparkSession, self.spec, options)
+            self._columns = table_columns(rows.sparkSession, spec)
         if self._columns is None:
             return rows
-        name = option(options, "dbtable") or option(options, "path")
-        return checked_rows(rows, self._columns, name)
+        return checked_rows(rows, self._columns, spec.option("dbtable") or spec.option("path"))
 
     def _update(self, rows: Any, target: WriteTarget) -> None:
-        if not target.table:
-            UPSERTS[self.spec.source](rows, target.options, self.spec)
+        if not target.spec.table:
+            UPSERTS[self.spec.source](rows, target.spec)
             return
-        target.found = target.found or self.catalog_table(rows.sparkSession)
+        found = target.found or self.catalog_table(rows.sparkSession)
         given = {name.lower() for name in rows.columns}
-        fitted = target.fitted(rows)
+        fitted = replace(target, found=found).fitted(rows)
         names = [quoted(name) for name in fitted.columns if name.lower() in given]
-        into_table(fitted.select(*names), target.options, self.spec)
+        into_table(fitted.select(*names), target.spec)
 
     def _save(self, rows: Any, target: WriteTarget) -> None:
         if target.folder and has_manifest(target.folder):
@@ -220,19 +221,20 @@ class Delivery:
                 "the folder has a _spark_metadata, the log of all files that Spark reads there, "
                 "which a stream writes with layout='manifest'. Write to another folder or table."
             )
-        if target.found is not None and target.mode == "overwrite" and target.is_of_catalog:
+        spec = target.spec
+        if target.found is not None and spec.mode == "overwrite" and target.is_of_catalog:
             # Spark's writer would replace the table, with its partitions and properties.
-            replaced = target.found.fitted(rows).writeTo(target.table).options(**target.options)
+            replaced = target.found.fitted(rows).writeTo(spec.table).options(**dict(spec.options))
             replaced.overwrite(sf.lit(True))
             return
-        writer = target.fitted(rows).write.mode(target.mode)
-        if target.format is not None:
-            writer = writer.format(target.format)
-        for name, value in target.options.items():
+        writer = target.fitted(rows).write.mode(spec.mode)
+        if spec.format is not None:
+            writer = writer.format(spec.format)
+        for name, value in spec.options:
             writer = writer.option(name, value)
-        if target.partition_by:
-            writer = writer.partitionBy(*target.partition_by)
-        writer.saveAsTable(target.table) if target.table else writer.save()
+        if spec.partition_by:
+            writer = writer.partitionBy(*spec.partition_by)
+        writer.saveAsTable(spec.table) if spec.table else writer.save()
 
     def _report(self, error: Exception) -> Exception:
         text = str(error)

@@ -19,21 +19,54 @@ from sparkbeam.upstream.spark import (
     cause_of,
 )
 
-_NO_CONNECTION = re.compile(
-    r"FAILED_JDBC\.CONNECTION|SQLInvalidAuthorizationSpec|SQLNonTransientConnection"
-    r"|authentication failed|Access denied for user|UnknownHostException|ConnectException"
-    r"|Login failed for user|Communications link failure"
-)
-_WRONG_ROWS = re.compile(
-    r"java\.sql\.(?:BatchUpdate|SQLData)Exception|USER_RAISED_EXCEPTION|CAST_OVERFLOW"
-    r"|EXCEED_LIMIT_LENGTH|NUMERIC_VALUE_OUT_OF_RANGE"
-)
-_UNKNOWN_TYPE = re.compile(r"UNRECOGNIZED_SQL_TYPE")
-_WRONG_SQL = re.compile(r"JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR|SQLSyntaxErrorException")
 _FILE_SYSTEM = re.compile(r"ClassNotFoundException: Class org\.apache\.hadoop\.fs\.(\w+)\.")
 _HADOOP = {"s3a": "hadoop-aws", "azurebfs": "hadoop-azure", "azure": "hadoop-azure"}
 _PY4J = "An error occurred while calling "
 _LONGEST = 600
+_REMEDIES = (
+    (
+        "COLUMN_ALREADY_EXISTS",
+        "Read a query or a view whose column names differ in more than case.",
+    ),
+    (
+        r"java\.sql\.(?:BatchUpdate|SQLData)Exception|USER_RAISED_EXCEPTION|CAST_OVERFLOW"
+        r"|EXCEED_LIMIT_LENGTH|NUMERIC_VALUE_OUT_OF_RANGE",
+        "Correct the rows, or the table.",
+    ),
+    (
+        "UNRECOGNIZED_SQL_TYPE",
+        "Read a query that converts the columns of this type, such as SELECT "
+        "CAST(c AS VARCHAR(100)) AS c FROM t, or leaves them out.",
+    ),
+    (
+        "JDBC_EXTERNAL_ENGINE_SYNTAX_ERROR|SQLSyntaxErrorException",
+        "Correct the name of the table, which needs SQL quotes if it has capitals, spaces or dots, "
+        "or correct the query.",
+    ),
+    (
+        r"FAILED_JDBC\.CONNECTION|SQLInvalidAuthorizationSpec|SQLNonTransientConnection"
+        "|authentication failed|Access denied for user|UnknownHostException|ConnectException"
+        "|Login failed for user|Communications link failure",
+        "Check the host, the port, the user and the password, and that Spark can reach it.",
+    ),
+    ("PATH_NOT_FOUND", "Correct the option path; it must be visible to Spark."),
+    ("UNABLE_TO_INFER_SCHEMA", "Give the schema, or a path with files of that format."),
+    (
+        "REQUIRES_SINGLE_PART_NAMESPACE",
+        "Write namespace.table, or begin with a catalog of the session; add one with "
+        "--spark_conf=spark.sql.catalog.NAME=CLASS.",
+    ),
+    (
+        MISSING_TABLE,
+        "Correct the name, with its catalog and schema if needed, or create the table.",
+    ),
+    (
+        OTHER_VIEW,
+        "A pipeline with --streaming reads temporary views of streams; one without it reads "
+        "all others. With --streaming, replace a permanent view with a query of STREAM(table).",
+    ),
+)
+"""Remedies by a pattern of the error; the first one that matches."""
 
 
 def problem(error: Exception, format: str | None, options: Options) -> str:
@@ -99,42 +132,8 @@ def _remedy(text: str, format: str | None, options: Options) -> str:
             "Correct the name, add the package that has it to the session (--spark_packages), "
             "or register a data source in Python (spark.dataSource.register)."
         )
-    of_kafka = kafka_remedy(text)
-    if of_kafka:
-        return of_kafka
-    if "COLUMN_ALREADY_EXISTS" in text:
-        return "Read a query or a view whose column names differ in more than case."
-    if _WRONG_ROWS.search(text):
-        return "Correct the rows, or the table."
-    if _UNKNOWN_TYPE.search(text):
-        return (
-            "Read a query that converts the columns of this type, such as SELECT "
-            "CAST(c AS VARCHAR(100)) AS c FROM t, or leaves them out."
-        )
-    if _WRONG_SQL.search(text):
-        return (
-            "Correct the name of the table, which needs SQL quotes if it has capitals, spaces or "
-            "dots, or correct the query."
-        )
-    if _NO_CONNECTION.search(text):
-        return "Check the host, the port, the user and the password, and that Spark can reach it."
-    if "PATH_NOT_FOUND" in text:
-        return "Correct the option path; it must be visible to Spark."
-    if "UNABLE_TO_INFER_SCHEMA" in text:
-        return "Give the schema, or a path with files of that format."
-    if "REQUIRES_SINGLE_PART_NAMESPACE" in text:
-        return (
-            "Write namespace.table, or begin with a catalog of the session; add one with "
-            "--spark_conf=spark.sql.catalog.NAME=CLASS."
-        )
-    if MISSING_TABLE.search(text):
-        return "Correct the name, with its catalog and schema if needed, or create the table."
-    if OTHER_VIEW.search(text):
-        return (
-            "A pipeline with --streaming reads temporary views of streams; one without it reads "
-            "all others. With --streaming, replace a permanent view with a query of STREAM(table)."
-        )
-    return "Correct the format and its options." if format else "Correct the table or the query."
+    found = kafka_remedy(text) or next((of for it, of in _REMEDIES if re.search(it, text)), None)
+    return found or f"Correct the {'format and its options' if format else 'table or the query'}."
 
 
 def _package(format: str | None, options: Options) -> str | None:

@@ -2,7 +2,7 @@
 
 import itertools
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -90,32 +90,22 @@ def _loaded(session: Any, spec: ReadSpec, *, streaming: bool, partitions: int | 
         # A repeated micro-batch needs the same partitions, even if the cluster has another number
         # of cores by then.
         reader = reader.option("numPartitions", partitions)
-    options = {
-        name: from_here(value, spec.format, session) if name.lower() in _PATHS else value
-        for name, value in spec.options
-    }
-    schema = None if spec.schema is None else StructType.fromJson(json.loads(spec.schema))
-    listed = None if streaming else _listed(session, spec.format, options)
+    path, listed = from_here(spec.option("path"), spec.format, session), None
+    if path and not streaming and spec.format.lower() in FILE_FORMATS and not is_remote(session):
+        listed = listed_files(path)  # If a list identifies the committed ones.
     if listed:
-        path = next(name for name in options if name.lower() == "path")
-        options = {"basePath": options.pop(path)} | options
-    for name, value in options.items():
-        reader = reader.option(name, value)
-    if schema is not None:
-        reader = reader.schema(schema)
+        reader = reader.option("basePath", path)
+    for name, value in spec.options:
+        place = from_here(value, spec.format, session) if name.lower() in _PATHS else value
+        if name.lower() != "path" or not listed:
+            reader = reader.option(name, place)
+    if spec.schema is not None:
+        reader = reader.schema(StructType.fromJson(json.loads(spec.schema)))
     if spec.table:
         return reader.table(spec.table)
     if listed is None:
         return reader.load()
     return reader.load(listed) if listed else reader.load().where("false")
-
-
-def _listed(session: Any, format: str, options: Mapping[str, str]) -> list[str] | None:
-    """Return the files to read, if a list identifies the committed ones."""
-    path = next((value for name, value in options.items() if name.lower() == "path"), "")
-    if format.lower() not in FILE_FORMATS or not path or is_remote(session):
-        return None
-    return listed_files(path)
 
 
 def file_metadata(frame: Any) -> StructField | None:

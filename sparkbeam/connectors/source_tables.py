@@ -5,7 +5,6 @@ from typing import Any
 
 from pyspark.sql import types as st
 
-from sparkbeam.connectors.upserts import option
 from sparkbeam.plan.spark_io import UPDATE, WriteSpec
 
 _UNLIMITED = (st.DecimalType(38, 18), st.DecimalType(38, 10))
@@ -15,9 +14,7 @@ _UNTYPED = "jdbc:sqlite:"
 """URLs of a database whose columns hold values of all types."""
 
 
-def table_columns(
-    session: Any, spec: WriteSpec, options: Mapping[str, str]
-) -> st.StructType | None:
+def table_columns(session: Any, spec: WriteSpec) -> st.StructType | None:
     """Return the columns of the table that rows are added to; None if they are not known.
 
     This reads no rows. Columns whose limits are not known are left out.
@@ -26,39 +23,33 @@ def table_columns(
         spec: of a sink without the name of a table.
     """
     columns_of = _COLUMNS.get(spec.source)
-    if columns_of is None or not _keeps_table(spec):
+    is_truncated = spec.mode == "overwrite" and spec.option("truncate").lower() == "true"
+    keeps_table = spec.output_mode == UPDATE or spec.mode == "append"
+    if columns_of is None or not (keeps_table or (spec.source == "jdbc" and is_truncated)):
         return None
     try:
-        return columns_of(session, options)
+        return columns_of(session, spec)
     except Exception:
         return None  # There is no table yet, or the write fails with the same error.
 
 
-def _keeps_table(spec: WriteSpec) -> bool:
-    """Return whether a write leaves an existing table its columns."""
-    if spec.output_mode == UPDATE or spec.mode == "append":
-        return True
-    truncates = option(dict(spec.options), "truncate").lower() == "true"
-    return spec.source == "jdbc" and spec.mode == "overwrite" and truncates
-
-
-def _of_database(session: Any, options: Mapping[str, str]) -> st.StructType | None:
-    if option(options, "url").startswith(_UNTYPED):
+def _of_database(session: Any, spec: WriteSpec) -> st.StructType | None:
+    if spec.option("url").startswith(_UNTYPED):
         return None
-    found = session.read.format("jdbc").options(**options).load().schema
+    found = session.read.format("jdbc").options(**dict(spec.options)).load().schema
     # Databases check the lengths of texts, which the metadata has.
     fields = [st.StructField(field.name, field.dataType) for field in found]
     return st.StructType([field for field in fields if field.dataType not in _UNLIMITED])
 
 
-def _of_delta(session: Any, options: Mapping[str, str]) -> st.StructType | None:
-    if option(options, "mergeSchema").lower() == "true":
+def _of_delta(session: Any, spec: WriteSpec) -> st.StructType | None:
+    if spec.option("mergeschema").lower() == "true":
         return None  # The columns may get wider types.
-    found: st.StructType = session.read.format("delta").load(option(options, "path")).schema
+    found: st.StructType = session.read.format("delta").load(spec.option("path")).schema
     return found
 
 
-_COLUMNS: Mapping[str, Callable[[Any, Mapping[str, str]], st.StructType | None]] = {
+_COLUMNS: Mapping[str, Callable[[Any, WriteSpec], st.StructType | None]] = {
     "delta": _of_delta,
     "jdbc": _of_database,
 }

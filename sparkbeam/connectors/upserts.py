@@ -11,26 +11,24 @@ from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.spark.capabilities import settings_for_now
 from sparkbeam.upstream.spark import jdbc_connection
 
-Upsert = Callable[[Any, Mapping[str, str], WriteSpec], None]
-"""Writes a DataFrame with distinct keys, given the data source's options and the sink's spec."""
+Upsert = Callable[[Any, WriteSpec], None]
+"""Writes a DataFrame with distinct keys by the specification of the sink."""
 
 
 class NullKey(Exception):
     """A row has a null in a key column."""
 
 
-def into_delta(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
+def into_delta(rows: Any, spec: WriteSpec) -> None:
     """Merge rows into a Delta table, or create it, in one transaction."""
-    session = rows.sparkSession
-    path = option(options, "path")
-    if not _is_delta(session, options):
-        writer = rows.write.format("delta").options(**options).mode("error")
+    if not _is_delta(rows.sparkSession, spec.option("path")):
+        writer = rows.write.format("delta").options(**dict(spec.options)).mode("error")
         writer.partitionBy(*spec.partition_by).save()
         return
-    _merge(rows, f"delta.{quoted(path)}", options, spec.key, "UPDATE SET *", "INSERT *")
+    _merge(rows, f"delta.{quoted(spec.option('path'))}", spec, "UPDATE SET *", "INSERT *")
 
 
-def into_table(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
+def into_table(rows: Any, spec: WriteSpec) -> None:
     """Merge rows into an existing table of a catalog, in one transaction.
 
     Columns that the rows lack keep their values, and are null in rows that are new.
@@ -39,22 +37,15 @@ def into_table(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
     update = f"UPDATE SET {', '.join(f'old.{name} = new.{name}' for name in names)}"
     values = ", ".join(f"new.{name}" for name in names)
     insert = f"INSERT ({', '.join(names)}) VALUES ({values})"
-    _merge(rows, spec.table, options, spec.key, update, insert)
+    _merge(rows, spec.table, spec, update, insert)
 
 
-def _merge(
-    rows: Any,
-    table: str,
-    options: Mapping[str, str],
-    key: Sequence[str],
-    update: str,
-    insert: str,
-) -> None:
+def _merge(rows: Any, table: str, spec: WriteSpec, update: str, insert: str) -> None:
     session = rows.sparkSession
-    same = " AND ".join(f"old.{name} <=> new.{name}" for name in map(quoted, key))
+    same = " AND ".join(f"old.{name} <=> new.{name}" for name in map(quoted, spec.key))
     query = f"MERGE INTO {_braced(table)} AS old USING {{rows}} AS new ON {_braced(same)} "
     query += f"WHEN MATCHED THEN {_braced(update)} WHEN NOT MATCHED THEN {_braced(insert)}"
-    with settings_for_now(session, merge_settings(options)):
+    with settings_for_now(session, merge_settings(dict(spec.options))):
         session.sql(query, rows=rows)
 
 
@@ -63,22 +54,23 @@ def _braced(text: str) -> str:
     return text.replace("{", "{{").replace("}", "}}")
 
 
-def _is_delta(session: Any, options: Mapping[str, str]) -> bool:
+def _is_delta(session: Any, path: str) -> bool:
     """Return whether the table exists; if unknown, Spark refuses to create one over it."""
     try:
-        session.read.format("delta").load(option(options, "path"))
+        session.read.format("delta").load(path)
     except Exception:
         return False
     return True
 
 
-def over_jdbc(rows: Any, options: Mapping[str, str], spec: WriteSpec) -> None:
+def over_jdbc(rows: Any, spec: WriteSpec) -> None:
     """Update and insert rows in one transaction, from a temporary table.
 
     Uses only standard SQL, for all databases.
     """
+    options = dict(spec.options)
     with jdbc_connection(rows.sparkSession, options) as (connection, quote):
-        target = _Target(connection, option(options, "dbtable"), quote)
+        target = _Target(connection, spec.option("dbtable"), quote)
         with suppress(Exception):
             target.read_columns()
         if not target.columns:
@@ -201,8 +193,3 @@ MERGED = ("delta", "iceberg")
 
 NEEDED: Mapping[str, tuple[str, ...]] = {"delta": ("path",), "jdbc": ("url", "dbtable")}
 """Required options of each data source."""
-
-
-def option(options: Mapping[str, str], name: str) -> str:
-    """Return an option by its case-insensitive name; empty if there is none."""
-    return next((value for given, value in options.items() if given.lower() == name), "")

@@ -8,7 +8,7 @@ from pyspark.sql import types as st
 
 from sparkbeam.common import arguments
 from sparkbeam.connectors import console
-from sparkbeam.connectors.upserts import MERGED, NEEDED, UPSERTS, option
+from sparkbeam.connectors.upserts import MERGED, NEEDED, UPSERTS
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import APPEND, COMPLETE, UPDATE, WriteSpec
 from sparkbeam.upstream.spark import is_connect
@@ -43,8 +43,8 @@ def check(spec: WriteSpec, session: Callable[[], Any]) -> None:
     Raises:
         ConfigurationError: the data source does not support it, or an argument is missing.
     """
-    problem = _problem(spec) or _missing(spec)
-    if problem is None and spec.output_mode == UPDATE and spec.source == "jdbc":
+    problem = _problem(spec)
+    if problem is None and (spec.output_mode, spec.source) == (UPDATE, "jdbc"):
         problem = _over_connect(session())
     if problem is not None:
         raise ConfigurationError(problem)
@@ -68,29 +68,23 @@ def of_rows(spec: WriteSpec, schema: st.StructType, order_by: Sequence[str]) -> 
                 f"{schema[name].dataType.simpleString()}, which is not supported in a key: use a "
                 "column of strings, bytes, integers, decimals, dates or timestamps."
             )
-    order = _ordering(schema, order_by)
+    order = tuple(_ordered(schema, text) for text in order_by)
     spec = replace(spec, schema=schema.json(), order_by=order)
     if not spec.is_complete:
         return spec
     return replace(spec, mode="overwrite", order_by=order or tuple((n, True) for n in spec.key))
 
 
-def _ordering(schema: st.StructType, names: Sequence[str]) -> tuple[tuple[str, bool], ...]:
-    """Return the sort columns, and whether each is ascending."""
-    found = tuple(_directed(schema, name) for name in names)
-    for name, _ in found:
-        if _column("order_by", schema, name).dataType.typeName() in _UNSORTED:
-            raise ConfigurationError(
-                f"order_by: the column {arguments.shown(name)} has a type that cannot be sorted."
-            )
-    return found
-
-
-def _directed(schema: st.StructType, name: str) -> tuple[str, bool]:
-    column, _, direction = name.strip().rpartition(" ")
-    if name in schema.names or direction.lower() not in _DIRECTIONS or not column:
-        return name, True
-    return column.rstrip(), _DIRECTIONS[direction.lower()]
+def _ordered(schema: st.StructType, text: str) -> tuple[str, bool]:
+    """Return a sort column, and whether it is ascending."""
+    column, _, direction = text.strip().rpartition(" ")
+    is_directed = direction.lower() in _DIRECTIONS and column and text not in schema.names
+    name = column.rstrip() if is_directed else text
+    if _column("order_by", schema, name).dataType.typeName() in _UNSORTED:
+        raise ConfigurationError(
+            f"order_by: the column {arguments.shown(name)} has a type that cannot be sorted."
+        )
+    return name, _DIRECTIONS[direction.lower()] if is_directed else True
 
 
 def _problem(spec: WriteSpec) -> str | None:
@@ -119,16 +113,10 @@ def _problem(spec: WriteSpec) -> str | None:
             f"{', '.join(UPSERTS)}, {console.FORMAT} and a table= of {' or '.join(MERGED)} "
             "do: use one of these, output_mode='complete', or ForeachBatch(function, schema)."
         )
-    return None
-
-
-def _missing(spec: WriteSpec) -> str | None:
-    if spec.output_mode != UPDATE or spec.table:
-        return None
-    for name in NEEDED.get(spec.source, ()):
-        if not option(dict(spec.options), name):
-            return f"output_mode='update' of '{spec.format}' needs the option '{name}': add it."
-    return None
+    missing = [name for name in NEEDED.get(spec.source, ()) if not spec.option(name)]
+    return (
+        f"{mode} of '{spec.format}' needs the option '{missing[0]}': add it." if missing else None
+    )
 
 
 def _over_connect(session: Any) -> str | None:

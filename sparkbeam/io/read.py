@@ -90,7 +90,9 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         super().__init__()
         self._origin = _origin(format, options, table, query)
         self._schema = _schema(self._origin, schema)
-        self._timestamp_column = _time_column(timestamp_column)
+        self._timestamp_column = timestamp_column
+        if timestamp_column is not None:
+            arguments.text("timestamp_column", timestamp_column, "use the name of a column")
         self._columns = None if columns is None else arguments.names("columns", columns, _LIST)
         self._delay = _micros("watermark_delay", watermark_delay)
         _check_idle(idle_timeout, follow_clock_when_idle)
@@ -99,7 +101,10 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
                 "partition_column and idle_timeout refer to the timestamps of rows: give a "
                 "timestamp_column, or omit them."
             )
-        self._given_partition = _given_partition(partition_column)
+        by = [partition_column] if isinstance(partition_column, str) else partition_column
+        self._given_partition = (
+            None if by is None else arguments.names("partition_column", by, _LIST, least=0)
+        )
         self._partition_columns: tuple[str, ...] = ()
         self._idle = None if idle_timeout is None else _micros("idle_timeout", idle_timeout)
         self._follows_clock = follow_clock_when_idle
@@ -175,7 +180,14 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         return found
 
     def _element_type(self, schema: StructType) -> Any:
-        return _rows(schema)
+        """Return the type of the elements."""
+        try:
+            return row_type(schema)
+        except ValueError as error:
+            raise ConfigurationError(
+                f"A column cannot be an attribute of a row: {error}. Read a query or a view that "
+                "renames it, or omit it with columns=[…] of ReadFromSpark."
+            ) from None
 
     def _ask(self, spec: ReadSpec, pipeline: beam.Pipeline, *, streaming: bool) -> StructType:
         """Return the schema of the source."""
@@ -195,7 +207,9 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
                 f"'{self.label}': Spark cannot determine the schema of {spec.what}: "
                 f"{problem(error, spec.format, spec.options)}"
             ) from None
-        if not spec.format and (streaming or self._names_metadata()):
+        names = [*(self._columns or ()), *self._times()]
+        of_files = streaming or any(name.split(".")[0] == METADATA.name for name in names)
+        if not spec.format and of_files:
             self._metadata = source_frames.file_metadata(frame)
         if spec.format.lower() in _FILES:
             self._has_foreign_types = bool(met)
@@ -238,10 +252,6 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         if self._timestamp_column is None:
             return []
         return [self._timestamp_column, *self._partition_columns]
-
-    def _names_metadata(self) -> bool:
-        names = [*(self._columns or ()), *self._times()]
-        return any(name.partition(".")[0] == METADATA.name for name in names)
 
     def _field(self, schema: StructType, name: str) -> StructField:
         field = field_at(schema, name)
@@ -306,19 +316,6 @@ def _schema(origin: ReadSpec, given: resolve.Schema | None) -> resolve.Schema | 
     return resolve.checked_schema(given)
 
 
-def _given_partition(given: str | Sequence[str] | None) -> tuple[str, ...] | None:
-    if given is None:
-        return None
-    columns = [given] if isinstance(given, str) else given
-    return arguments.names("partition_column", columns, _LIST, least=0)
-
-
-def _time_column(given: str | None) -> str | None:
-    if given is None:
-        return None
-    return arguments.text("timestamp_column", given, "use the name of a column")
-
-
 def _micros(name: str, seconds: float) -> int:
     return round(arguments.duration(name, seconds, "seconds", most=_LONGEST) * 1_000_000)
 
@@ -334,13 +331,3 @@ def _check_idle(idle_timeout: float | None, follow_clock_when_idle: bool) -> Non
             "follow_clock_when_idle=True needs idle_timeout=, the seconds without rows after "
             "which the source counts as idle."
         )
-
-
-def _rows(schema: StructType) -> Any:
-    try:
-        return row_type(schema)
-    except ValueError as error:
-        raise ConfigurationError(
-            f"A column cannot be an attribute of a row: {error}. Read a query or a view that "
-            "renames it, or omit it with columns=[…] of ReadFromSpark."
-        ) from None

@@ -147,7 +147,9 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
             "order_by", order_by, "use a list of columns, such as ['count desc']", least=0
         )
         self._has_manifest = arguments.one_of("layout", layout, (_FOLDER, _MANIFEST)) == _MANIFEST
-        if self._has_manifest and not self._adds_files():
+        has_path = any(name.lower() == "path" for name, _ in self._options)
+        is_added = (self._mode, self._output_mode) == ("append", APPEND) and has_path
+        if self._has_manifest and not (is_added and (format or "").lower() in FILE_FORMATS):
             raise ConfigurationError(
                 "layout='manifest' requires a file format, a path in options, mode='append' and "
                 "output_mode='append', and does not support table=. File formats: "
@@ -177,11 +179,6 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
             spec = output_modes.of_rows(spec, schema, self._order_by)
             pack = PackArrow(arrow_schema(schema))
         return rows | _Pack(pack) | _Write(spec)
-
-    def _adds_files(self) -> bool:
-        has_path = any(name.lower() == "path" for name, _ in self._options)
-        is_added = (self._mode, self._output_mode) == ("append", APPEND)
-        return is_added and has_path and (self._format or "").lower() in FILE_FORMATS
 
     def _check_partitions(self, schema: StructType) -> None:
         for name in self._partition_by:

@@ -44,6 +44,20 @@ class RowPacker:
 
 
 class _Payload:
+    options: Options
+
+    def option(self, name: str) -> str:
+        """Return the option with a name, which is in lower case here; empty if there is none."""
+        return next((value for given, value in self.options if given.lower() == name), "")
+
+    def with_options(self, more: Mapping[str, str]) -> Self:
+        """Return the same specification with options in place of others of their names."""
+        names = {name.lower() for name in more}
+        kept = (given for given in self.options if given[0].lower() not in names)
+        spec: Any = self
+        changed: Self = replace(spec, options=(*kept, *more.items())) if more else spec
+        return changed
+
     def pack(self) -> bytes:
         """Encode it as a payload."""
         return pickle.dumps(self)
@@ -180,10 +194,6 @@ class ReadSpec(_Payload):
     def is_partitioned(self) -> bool:
         """True if its rows come with their partitions in streaming."""
         return self.timestamp_column is not None and bool(self.partition_columns or self.by_files)
-
-    def with_options(self, more: Mapping[str, str]) -> "ReadSpec":
-        """Return the same specification with more options."""
-        return replace(self, options=(*self.options, *more.items())) if more else self
 
     def of_workers(self) -> "ReadSpec":
         """Return the specification for the workers, which need no hooks."""

@@ -20,6 +20,7 @@ moves for files; for all other sinks it is the number of the micro-batch.
 
 import hashlib
 from abc import ABC, abstractmethod
+from dataclasses import replace
 from typing import Any
 
 from sparkbeam.connectors import console
@@ -33,6 +34,8 @@ from sparkbeam.streaming.folder_commits import FolderCommits
 from sparkbeam.streaming.generation import OwnFiles
 
 _NOTES = "written"
+_MARKED = {"mapreduce.fileoutputcommitter.marksuccessfuljobs": "true"}
+"""Option for a file that shows whether Python sees the files that Spark has written."""
 
 
 class Committer(ABC):
@@ -90,10 +93,7 @@ class FolderCommitter(Committer):
 
     def commit(self, values: Any, batch_id: int) -> None:
         def write(folder: str) -> None:
-            aside = self._target.aside(folder)
-            # This file shows whether Python sees the files that Spark has written.
-            aside.options["mapreduce.fileoutputcommitter.marksuccessfuljobs"] = "true"
-            self._delivery(values, batch_id, aside)
+            self._delivery(values, batch_id, self._target.aside(folder).with_options(**_MARKED))
 
         with self._delivery.reporting():
             self._commits.commit(batch_id, write)
@@ -109,7 +109,7 @@ class NumberCommitter(Committer):
 
     def _numbered_target(self, batch_id: int) -> WriteTarget:
         commit = Commit(f"{self._delivery.run}/{self._delivery.name}", batch_id)
-        return self._target.with_commit(commit)
+        return replace(self._target, commit=commit)
 
 
 class NoteCommitter(NumberCommitter):
@@ -183,9 +183,9 @@ def committer_for(delivery: Delivery, files: OwnFiles, session: Any) -> Committe
         WorkerFailure: the table or the folder cannot be used.
     """
     spec, target = delivery.spec, WriteTarget(delivery.spec)
-    if target.table and target.mode == "append":
+    if spec.table and spec.mode == "append":
         with delivery.reporting():
-            target.keep_to(delivery.catalog_table(session))
+            target = target.in_table(delivery.catalog_table(session))
     if spec.writer or spec.function:
         kind: type[Committer] = NumberCommitter
     elif target.folder:
@@ -193,7 +193,7 @@ def committer_for(delivery: Delivery, files: OwnFiles, session: Any) -> Committe
     elif is_collected(spec):
         kind = CollectedCommitter
     else:
-        kind = NumberCommitter if target.source == "delta" else NoteCommitter
+        kind = NumberCommitter if target.spec.source == "delta" else NoteCommitter
     return kind(delivery, files, target)
 
 

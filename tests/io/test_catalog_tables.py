@@ -10,9 +10,6 @@ import streams
 from apache_beam.testing.util import assert_that, equal_to
 from streams import pipeline_on
 
-from sparkbeam import PipelineFailed
-from sparkbeam.connectors.manifest import Manifest
-from sparkbeam.connectors.storage import storage
 from sparkbeam.io import FromDataFrame, ReadFromSpark, WriteToSpark
 
 SCHEMA = "id bigint, day string"
@@ -157,62 +154,3 @@ def test_streams_read_tables_and_add_to_them_once(spark: Any, clicks: str, tmp_p
     everything = [(1, "mon"), (2, "tue"), (3, "wed")]
     assert rows_of(spark, "shop.copy") == rows_of(spark, "shop.new") == everything
     assert streams.notes(out)["0"] == [[[20]], [[20]]], "the same number, the same elements"
-
-
-def test_nothing_is_added_to_a_table_whose_files_a_log_tells(spark: Any, tmp_path: Path) -> None:
-    spark.sql(f"CREATE TABLE kept_by_log (id BIGINT, day STRING) USING json LOCATION '{tmp_path}'")
-    try:
-        Manifest(storage(str(tmp_path)), str(tmp_path)).add([])
-        pipeline = pipeline_on(spark)
-        rows = pipeline | beam.Create([{"id": 1, "day": "mon"}])
-        _ = rows | "Add" >> WriteToSpark(table="kept_by_log", schema=SCHEMA)
-        with pytest.raises(PipelineFailed, match=r"(?s)Add.*has a _spark_metadata"):
-            pipeline.run().wait_until_finish()
-    finally:
-        spark.sql("DROP TABLE kept_by_log")
-
-
-@pytest.mark.parametrize(
-    ("schema", "told"),
-    [
-        ("no double", "has no column no, only id, day"),
-        ("id double", "'id' is of type double, .* has bigint there, which would truncate digits"),
-    ],
-)
-def test_rows_that_a_table_cannot_take_are_told(
-    spark: Any, clicks: str, schema: str, told: str
-) -> None:
-    pipeline = pipeline_on(spark)
-    rows = pipeline | beam.Create([{"no": 1.5, "id": 2.7}])
-    _ = rows | "Add" >> WriteToSpark(table=clicks, schema=schema)
-    with pytest.raises(PipelineFailed, match=rf"Step 'Add' failed.*{told}"):
-        pipeline.run().wait_until_finish()
-    assert len(rows_of(spark, clicks)) == 2
-
-
-@pytest.mark.usefixtures("clicks")
-def test_a_text_that_is_too_long_for_a_column_is_told(spark: Any) -> None:
-    spark.sql("CREATE TABLE shop.short (day VARCHAR(2)) USING parquet")
-    pipeline = pipeline_on(spark)
-    rows = pipeline | beam.Create([{"day": "ab  "}, {"day": "abc"}])
-    _ = rows | "Add" >> WriteToSpark(table="shop.short", schema="day string")
-    told = r"Step 'Add' failed.*field 'day' does not fit the column 'day' of type varchar\(2\)\."
-    with pytest.raises(PipelineFailed, match=told):
-        pipeline.run().wait_until_finish()
-    assert spark.table("shop.short").count() == 0
-
-
-def test_a_table_of_files_has_no_rows_that_are_replaced(
-    spark: Any, clicks: str, tmp_path: Path
-) -> None:
-    streams.write_json(tmp_path / "in" / "0.json", [{"id": 1, "day": "wed"}])
-    more: dict[str, Any] = {"output_mode": "update", "key": ["id"]}
-
-    def build(p: beam.Pipeline) -> None:
-        rows = p | ReadFromSpark("json", {"path": tmp_path / "in"}, SCHEMA)
-        _ = rows | "Add" >> WriteToSpark(table=clicks, schema=SCHEMA, **more)
-
-    told = r"Add.*has the format json, which does not support output_mode='update'"
-    with pytest.raises(PipelineFailed, match=told):
-        streams.run_available(spark, tmp_path / "checkpoint", build)
-    assert rows_of(spark, clicks) == [(1, "mon"), (2, "tue")]

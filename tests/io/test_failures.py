@@ -63,16 +63,3 @@ def test_a_secret_in_the_users_own_exception_does_not_reach_spark(
     assert (first.split(" [")[0], second) == ("no login with '***' at 1", "***")
     assert "WorkerFailure" in seen[0]
     assert SECRET not in seen[0]
-
-
-def test_a_row_without_a_time_is_an_error_of_the_source(
-    spark: Any, tmp_path: Path, source: Path
-) -> None:
-    def build(pipeline: beam.Pipeline) -> None:
-        rows = pipeline | "Read" >> ReadFromSpark(
-            "json", {"path": source}, "id bigint, at timestamp", timestamp_column="at"
-        )
-        _ = rows | beam.Map(print)
-
-    with pytest.raises(PipelineFailed, match=r"Step 'Read' failed.*'at' has a null"):
-        streams.run_available(spark, tmp_path / "checkpoint", build)

@@ -19,14 +19,12 @@ from apache_beam.transforms.trigger import (
     AccumulationMode,
     AfterCount,
     AfterWatermark,
-    DefaultTrigger,
     Repeatedly,
 )
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, TimestampedValue
 from in_process import Crashes, Spark, StreamingRunner
 from word_files import AVRO, COLUMNS, read
 
-from sparkbeam.errors import ConfigurationError
 from sparkbeam.worker.connectors import pane_files
 
 Sink = Callable[[Path], Any]
@@ -294,41 +292,6 @@ def test_panes_of_the_global_window_are_counted(tmp_path: Path) -> None:
         "output-00000-of-00001",
         *(f"output-00000-of-00001-pane-{number}" for number in range(1, len(found))),
     ]
-
-
-@pytest.mark.parametrize(
-    ("sink", "text"),
-    [
-        (
-            lambda out: fileio.WriteToFiles(str(out)),
-            "'Write': in a stream, the files of a window are written when it fires, and the global "
-            "window never fires. Apply beam.WindowInto(FixedWindows(60)) before the write, or set "
-            "a trigger.",
-        ),
-        (
-            lambda out: beam.io.WriteToText(str(out)),
-            "'Write/Write/WriteImpl': in a stream, the files of a window are written when it "
-            "fires, and the global window never fires. Apply beam.WindowInto(FixedWindows(60)) "
-            "before the write, or set its triggering_frequency=60.",
-        ),
-    ],
-)
-def test_a_window_that_never_fires_is_an_error(tmp_path: Path, sink: Sink, text: str) -> None:
-    window = beam.WindowInto(GlobalWindows(), trigger=DefaultTrigger())
-    with pytest.raises(ConfigurationError) as error:
-        run(Spark(), tmp_path, sink, window=window)
-    assert str(error.value) == text
-
-
-@pytest.mark.parametrize("template", ["", "-SS-of-NN"])
-def test_names_without_the_window_are_an_error(tmp_path: Path, template: str) -> None:
-    with pytest.raises(ConfigurationError) as error:
-        run(Spark(), tmp_path, text(shard_name_template=template))
-    assert str(error.value) == (
-        f"'Write/Write/WriteImpl': shard_name_template='{template}' gives the files of all windows "
-        "the same names, so each window would overwrite the previous one. Add W, the window, to "
-        "it, for example '-W-SSSSS-of-NNNNN'."
-    )
 
 
 class Lines(FileBasedSink):

@@ -13,7 +13,7 @@ from apache_beam.testing import test_stream
 from in_process import Spark, StreamingRunner
 from pyspark.sql.types import StructType
 
-from sparkbeam import PipelineFailed, SparkRunner
+from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.upstream.spark import jdbc_connection
 
@@ -156,47 +156,6 @@ class TestJdbc:
             written(spark, "jdbc", options, SCHEMA, output_mode="update", key=["name"], rows=rows)
         found = database('SELECT * FROM made ORDER BY "name"', "name", "count")
         assert found == [("a", 1), ("b", 3), ("c\n", None)]
-
-    def test_a_null_in_a_key_is_refused_and_nothing_written(
-        self, spark: Any, database: Any
-    ) -> None:
-        database("CREATE TABLE counts (name VARCHAR(9), count BIGINT)")
-        options = {**database.options, "dbtable": "counts"}
-        with pytest.raises(
-            PipelineFailed, match=r"'Store' failed.*'count' of key=… is null in 1 of"
-        ):
-            written(
-                spark,
-                "jdbc",
-                options,
-                SCHEMA,
-                output_mode="update",
-                key=["count"],
-                rows=[("a", 1), ("b", None)],
-            )
-        assert database("SELECT * FROM counts", "name") == []
-
-    @pytest.mark.parametrize(
-        ("options", "how"),
-        [
-            ({}, {"mode": "append"}),
-            ({}, {"output_mode": "update", "key": ["name"]}),
-            ({"truncate": True}, {"mode": "overwrite"}),
-        ],
-        ids=["append", "update", "truncate"],
-    )
-    def test_what_a_column_would_change_is_refused_and_nothing_written(
-        self, spark: Any, database: Any, options: dict[str, Any], how: dict[str, Any]
-    ) -> None:
-        database("CREATE TABLE counts (name VARCHAR(9), count INT)")
-        options = {**database.options, "dbtable": "counts", **options}
-        cut = r"'Store' failed.*'count' is of type double, but the table 'counts' has int there"
-        with pytest.raises(PipelineFailed, match=cut):
-            written(spark, "jdbc", options, "name string, count double", rows=[("a", 2.7)], **how)
-        unfit = r"'Store' failed.*of the field 'count' does not fit the column 'COUNT' of type int"
-        with pytest.raises(PipelineFailed, match=unfit):
-            written(spark, "jdbc", options, SCHEMA, rows=[("a", 1 << 40)], **how)
-        assert database("SELECT * FROM counts", "name") == []
 
 
 def test_a_result_in_batch_takes_the_place_of_the_last_one(spark: Any, tmp_path: Path) -> None:

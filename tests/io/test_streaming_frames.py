@@ -12,7 +12,7 @@ from apache_beam.transforms.window import Sessions
 from pyspark.sql import functions as sf
 from streams import pipeline_on
 
-from sparkbeam import ConfigurationError, PipelineFailed
+from sparkbeam import PipelineFailed
 from sparkbeam.io import ForeachBatch, FromDataFrame
 
 SCHEMA = "id bigint, user string, second bigint"
@@ -151,14 +151,6 @@ def test_joins_duplicates_and_aggregations_of_spark_keep_their_state_in_the_quer
         "first": ["a", "b", "c"],
         "joined": ["a 1 30", "a 11 30", "a 30 30", "b 2 3", "c 31 32"],
     }
-
-
-def test_what_spark_cannot_run_as_a_stream_is_told_with_the_step(spark: Any) -> None:
-    counted = spark.readStream.format("rate").load().groupBy("value").count()
-    pipeline = pipeline_on(spark, "--streaming")
-    _ = pipeline | "Counted" >> FromDataFrame(counted) | beam.Map(print)
-    with pytest.raises(ConfigurationError, match=r"'Counted'.*withWatermark"):
-        pipeline.run().wait_until_finish()
 
 
 def test_files_are_partitions_where_rows_know_them(

@@ -142,10 +142,3 @@ def test_no_job_runs_while_a_pipeline_is_built(spark: Any, tmp_path: Path) -> No
         spark.sparkContext.setLocalProperty("spark.jobGroup.id", None)
     assert [name for name, _ in rows.element_type._fields] == ["a"]
     assert not spark.sparkContext.statusTracker().getJobIdsForGroup("building")
-
-
-def test_a_file_that_is_none_is_the_error_that_it_was(spark: Any, tmp_path: Path) -> None:
-    select("1 a")(spark, tmp_path / "files")
-    (tmp_path / "files/a.parquet").write_bytes(b"nothing")
-    with pytest.raises(Exception, match="Spark cannot determine the schema of 'parquet'"):
-        pipeline_on(spark) | ReadFromSpark("parquet", {"path": tmp_path / "files"})

@@ -29,21 +29,6 @@ from sparkbeam_eventhubs.repeats import DropRepeats
 _MOST = 2**31 - 1
 _LONGEST = 1e6
 _KAFKA_IDLE = 60
-_AMQP_ONLY = (
-    "starting_positions",
-    "ending_positions",
-    "max_rate_per_partition",
-    "slow_partitions",
-    "receiver_timeout",
-    "operation_timeout",
-    "placement",
-    "prefetch",
-    "exclusive",
-    "discover_partitions",
-    "timestamp",
-    "drop_repeats",
-)
-_Options = dict[str, str | None]
 _Read = beam.PTransform[PBegin, PCollection[EventHubsEvent]]
 
 
@@ -121,37 +106,20 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
         endpoint: str = AMQP,
     ) -> None:
         super().__init__()
+        given = locals()
         named = connection_string, event_hub, fully_qualified_namespace
         connection = connection_of(*named, credential, client)
         self._drop_repeats = arguments.flag("drop_repeats", drop_repeats)
         self._ends = ending_position is not None or bool(ending_positions)
-        by = arguments.text("timestamp", timestamp, "use 'enqueued' or the name of a property")
-        options: _Options = {
+        options = {
             **connection.options(),
-            "consumerGroup": arguments.text(
-                "consumer_group", consumer_group, "use the name of a group"
-            ),
-            "startingPosition": _position("starting_position", starting_position),
-            "startingPositions": _positions("starting_positions", starting_positions),
-            "endingPosition": _position("ending_position", ending_position),
-            "endingPositions": _positions("ending_positions", ending_positions),
-            "maxEventsPerTrigger": _count("max_events_per_trigger", max_events_per_trigger, 0),
-            "maxRatePerPartition": _rates(max_rate_per_partition),
+            **{option: check(name, given[name]) for name, (option, check) in _OPTIONS.items()},
             **_slow(slow_partitions),
-            "receiverTimeout": _seconds("receiver_timeout", receiver_timeout),
-            "operationTimeout": _seconds("operation_timeout", operation_timeout),
-            "placement": arguments.one_of("placement", placement, PLACEMENTS),
-            "prefetch": _count("prefetch", prefetch, 1),
-            "exclusive": _flag("exclusive", True if exclusive is None else exclusive),
-            "failOnDataLoss": _flag("fail_on_data_loss", fail_on_data_loss),
-            "discoverPartitions": "none"
-            if discover_partitions is None
-            else _seconds("discover_partitions", discover_partitions),
-            "timestampProperty": None if by == "enqueued" else by,
         }
         self._read: _Read = _ReadHub(options, watermark_delay, _idle(idle_timeout))
         if arguments.one_of("endpoint", endpoint, ENDPOINTS) == KAFKA:
-            refuse(ReadFromEventHubs, locals(), _AMQP_ONLY)
+            of_amqp = [name for name in _OPTIONS if name not in _OVER_KAFKA]
+            refuse(ReadFromEventHubs, given, [*of_amqp, "slow_partitions", "drop_repeats"])
             read = partial(kafka_options.reading, connection, consumer_group)
             read = partial(read, starting_position, ending_position, max_events_per_trigger)
             read = partial(read, fail_on_data_loss=fail_on_data_loss)
@@ -193,7 +161,7 @@ class _ReadHub(ReadFromSpark):
         return HubHooks()
 
 
-def _slow(given: object) -> _Options:
+def _slow(given: object) -> dict[str, str]:
     if given is None:
         return {}
     if not isinstance(given, SlowPartitions):
@@ -201,32 +169,39 @@ def _slow(given: object) -> _Options:
             f"slow_partitions={arguments.shown(given)} must be SlowPartitions: use "
             "SlowPartitions(threshold=30)."
         )
-    found: _Options = {"slowPartitionThreshold": str(given.threshold)}
+    found = {"slowPartitionThreshold": str(given.threshold)}
     if given.monitor is not None:
         remedy = "use a function of a module, without objects that cannot be pickled"
         found[PICKLED_MONITOR] = packed("monitor", given.monitor, remedy)
     return found
 
 
-def _position(name: str, given: object) -> str | None:
-    return None if given is None else _check_position(name, given).text()
+_Check = Callable[[str, Any], Any]
+"""Returns the option for the value of an argument with a name, or raises an error."""
 
 
-def _check_position(name: str, given: object) -> EventPosition:
+def _unless_none(check: _Check, option: object = None) -> _Check:
+    """Return a check of an argument whose value may be None.
+
+    Args:
+        option: the option for None; None for the default of the data source.
+    """
+    return lambda name, given: option if given is None else check(name, given)
+
+
+def _position(name: str, given: object) -> str:
     if not isinstance(given, EventPosition):
         raise ConfigurationError(
             f"{name}={arguments.shown(given)} is not an EventPosition: use EventPosition.start(), "
             "end(), offset(…), sequence_number(…) or enqueued(…)."
         )
-    return given
+    return given.text()
 
 
-def _positions(name: str, given: Mapping[int, EventPosition] | None) -> str | None:
-    if given is None:
-        return None
+def _positions(name: str, given: Mapping[int, EventPosition]) -> str:
     _check_partitions(name, given, "{0: EventPosition.start()}")
     for position in given.values():
-        _check_position(name, position)
+        _position(name, position)
     return all_as_text(given)
 
 
@@ -240,34 +215,51 @@ def _check_partitions(name: str, given: object, example: str) -> None:
         )
 
 
-def _rates(given: int | Mapping[int, int] | None) -> str | None:
-    name = "max_rate_per_partition"
-    if given is None:
-        return None
-    if isinstance(given, Mapping):
-        _check_partitions(name, given, "{0: 1000}")
-        return json.dumps({str(key): _number(name, rate, 1) for key, rate in given.items()})
-    return _count(name, given, 1)
+def _rates(name: str, given: int | Mapping[int, int]) -> object:
+    if not isinstance(given, Mapping):
+        return _rate(name, given)
+    _check_partitions(name, given, "{0: 1000}")
+    return json.dumps({str(key): _rate(name, rate) for key, rate in given.items()})
 
 
-def _count(name: str, given: int | None, least: int) -> str | None:
-    return None if given is None else str(_number(name, given, least))
-
-
-def _number(name: str, given: object, least: int) -> int:
-    return arguments.whole_number(name, given, least=least, most=_MOST)
+def _timestamp(name: str, given: object) -> str | None:
+    found = arguments.text(name, given, "use 'enqueued' or the name of a property")
+    return None if found == "enqueued" else found
 
 
 def _idle(given: float | None) -> int | None:
     """Convert to microseconds."""
-    if given is None:
-        return None
-    return round(arguments.duration("idle_timeout", given, "seconds", most=_LONGEST) * 1_000_000)
+    return None if given is None else round(_seconds("idle_timeout", given) * 1_000_000)
 
 
-def _seconds(name: str, given: float) -> str:
-    return str(arguments.duration(name, given, "seconds", most=_LONGEST))
+_rate = partial(arguments.whole_number, least=1, most=_MOST)
+_seconds = partial(arguments.duration, unit="seconds", most=_LONGEST)
 
 
-def _flag(name: str, given: bool) -> str:
-    return str(arguments.flag(name, given)).lower()
+_OPTIONS: Mapping[str, tuple[str, _Check]] = {
+    "consumer_group": ("consumerGroup", partial(arguments.text, remedy="use the name of a group")),
+    "starting_position": ("startingPosition", _unless_none(_position)),
+    "starting_positions": ("startingPositions", _unless_none(_positions)),
+    "ending_position": ("endingPosition", _unless_none(_position)),
+    "ending_positions": ("endingPositions", _unless_none(_positions)),
+    "max_events_per_trigger": (
+        "maxEventsPerTrigger",
+        _unless_none(partial(arguments.whole_number, least=0, most=_MOST)),
+    ),
+    "max_rate_per_partition": ("maxRatePerPartition", _unless_none(_rates)),
+    "receiver_timeout": ("receiverTimeout", _seconds),
+    "operation_timeout": ("operationTimeout", _seconds),
+    "placement": ("placement", partial(arguments.one_of, choices=PLACEMENTS)),
+    "prefetch": ("prefetch", _unless_none(_rate)),
+    "exclusive": ("exclusive", _unless_none(arguments.flag, True)),
+    "fail_on_data_loss": ("failOnDataLoss", arguments.flag),
+    "discover_partitions": ("discoverPartitions", _unless_none(_seconds, "none")),
+    "timestamp": ("timestampProperty", _timestamp),
+}
+"""Options of the data source, with the checks of their arguments."""
+
+_OVER_KAFKA = (
+    *("consumer_group", "starting_position", "ending_position"),
+    *("max_events_per_trigger", "fail_on_data_loss"),
+)
+"""Arguments among these that are supported over Kafka, too."""

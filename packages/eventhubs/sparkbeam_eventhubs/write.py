@@ -90,10 +90,10 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
         self._sending = Sending(
             connection,
             body,
-            _properties(properties),
-            _key(partition_key),
-            _partition(partition_id),
-            _bytes(max_batch_bytes),
+            _of_elements("properties", properties, _properties),
+            _of_elements("partition_key", partition_key, partial(arguments.text, remedy=_KEY)),
+            _of_elements("partition_id", partition_id, _PARTITION),
+            BATCH_BYTES if max_batch_bytes is None else _BYTES("max_batch_bytes", max_batch_bytes),
             arguments.duration("operation_timeout", operation_timeout, "seconds", most=_LONGEST),
         )
 
@@ -120,41 +120,36 @@ class EventWriter(HubWriter, TakesSinkId):
         return EventWriter(self._sending, sink_id)
 
 
+_KEY = "use a string, or a function that returns one for an element"
+_PARTITION = partial(arguments.whole_number, least=0, most=2**31)
+_BYTES = partial(arguments.whole_number, least=LEAST_BATCH_BYTES, most=MOST_BATCH_BYTES)
+
+
+def _of_elements(
+    name: str, given: Any, check: Callable[[str, Any], Any]
+) -> Callable[[Any], Any] | None:
+    """Return an argument as a function of elements; None for none.
+
+    Args:
+        check: returns a value of all elements, or raises an error.
+    """
+    if given is None or callable(given):
+        return given
+    return partial(_constant, check(name, given))
+
+
 def _constant(value: Any, element: Any) -> Any:
     return value
 
 
-def _bytes(given: int | None) -> int:
-    if given is None:
-        return BATCH_BYTES
-    return arguments.whole_number(
-        "max_batch_bytes", given, least=LEAST_BATCH_BYTES, most=MOST_BATCH_BYTES
-    )
-
-
-def _properties(given: Any) -> Callable[[Any], Mapping[str, Any]] | None:
-    if given is None or callable(given):
-        return given
+def _properties(name: str, given: Any) -> Mapping[str, Any]:
     if not isinstance(given, Mapping):
         raise ConfigurationError(
-            f"properties={arguments.shown(given)} must be a dictionary: use "
+            f"{name}={arguments.shown(given)} must be a dictionary: use "
             "{'kind': 'click'}, or a function that returns one for an element."
         )
     try:
         check_properties(given)
     except EventHubsError as error:
         raise ConfigurationError(str(error)) from None
-    return partial(_constant, dict(given))
-
-
-def _key(given: Any) -> Callable[[Any], str | None] | None:
-    if given is None or callable(given):
-        return given
-    remedy = "use a string, or a function that returns one for an element"
-    return partial(_constant, arguments.text("partition_key", given, remedy))
-
-
-def _partition(given: Any) -> Callable[[Any], int | None] | None:
-    if given is None or callable(given):
-        return given
-    return partial(_constant, arguments.whole_number("partition_id", given, least=0, most=2**31))
+    return dict(given)

@@ -10,6 +10,7 @@ from apache_beam.pvalue import PCollection
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam_kafka.client_config import GROUP
+from sparkbeam_kafka.constructors import ARGUMENTS
 from sparkbeam_kafka.setting_checks import check_settings
 from sparkbeam_kafka.subscription import LATEST, RESETS, Subscription
 from sparkbeam_kafka.transactions import TRANSACTIONAL_ID, producer_config
@@ -20,27 +21,6 @@ SERVERS = "bootstrap.servers"
 BOUNDS = frozenset(["max_num_records", "max_read_time", "stop_read_time"])
 """Arguments that make a read a bounded one."""
 
-_READ = frozenset(
-    [
-        "allow_duplicates",  # A hint.
-        "commit_offset_in_finalize",
-        "consumer_config",
-        "consumer_polling_timeout",  # A hint: Spark's polls fail after their timeout.
-        "dynamic_read_poll_interval_seconds",  # Spark looks for new partitions by itself.
-        "key_deserializer",
-        "max_num_records",
-        "max_read_time",
-        "redistribute",
-        "redistribute_num_keys",  # A hint.
-        "start_read_time",
-        "stop_read_time",
-        "timestamp_policy",
-        "topic_pattern",
-        "topics",
-        "value_deserializer",
-    ]
-)
-_WRITE = frozenset(["key_serializer", "producer_config", "topic", "value_serializer"])
 _OF_SPARK = frozenset(
     [RESET, AUTO_COMMIT, "auto.commit.interval.ms", "key.deserializer", "value.deserializer"]
 )
@@ -53,7 +33,7 @@ def checked_read(given: Mapping[str, Any]) -> Mapping[str, Any]:
     Raises:
         ConfigurationError: one has no meaning here, or a wrong value.
     """
-    found = _known(given, _READ, "ReadFromKafka")
+    found = _known(given, "ReadFromKafka")
     config = found["consumer_config"]
     _check_config("consumer_config", config)
     if "interceptor.classes" in config:
@@ -85,7 +65,7 @@ def checked_read(given: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def checked_write(given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the arguments of a write that are given; raises like :func:`checked_read`."""
-    found = _known(given, _WRITE, "WriteToKafka")
+    found = _known(given, "WriteToKafka")
     config = found["producer_config"]
     _check_config("producer_config", config)
     _check_topics("topic", [found["topic"]] if found.get("topic") else [])
@@ -123,14 +103,15 @@ def spark_options(config: Mapping[str, str], without: Iterable[str] = _OF_SPARK)
     return {f"kafka.{name}": value for name, value in config.items() if name not in left_out}
 
 
-def _known(given: Mapping[str, Any], names: frozenset[str], transform: str) -> Mapping[str, Any]:
-    for name, value in given.items():
-        if value is not None and name not in names:
+def _known(given: Mapping[str, Any], transform: str) -> Mapping[str, Any]:
+    found = {name: value for name, value in given.items() if value is not None}
+    for name in found:
+        if name not in ARGUMENTS:
             raise ConfigurationError(
                 f"{transform}({name}=…) is not supported: Spark's Kafka source cannot load Java "
                 "classes. Leave it out."
             )
-    return {name: value for name, value in given.items() if value is not None}
+    return found
 
 
 _TOPIC = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")

@@ -7,28 +7,16 @@ ends in the words of its coder where the transform is constructed.
 import enum
 import numbers
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
-from sparkbeam.common.arguments import shown
+from sparkbeam.common.arguments import flag, is_whole, shown
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import ManagedConfig
 from sparkbeam.upstream.external import before_constructor
 from sparkbeam_kafka.setting_checks import check_settings
-
-_CONFIGS = ("consumer_config", "producer_config")
-_NUMBERS = (
-    "consumer_polling_timeout",
-    "dynamic_read_poll_interval_seconds",
-    "max_num_records",
-    "max_read_time",
-    "redistribute_num_keys",
-    "start_read_time",
-)
-_FLAGS = ("allow_duplicates", "commit_offset_in_finalize", "redistribute", "with_headers")
-_CLASSES = ("key_deserializer", "key_serializer", "value_deserializer", "value_serializer")
 
 
 def accept_kafkas_types() -> None:
@@ -46,40 +34,47 @@ def _checked(transform: str, given: Mapping[str, Any]) -> dict[str, Any]:
         ConfigurationError: one has a wrong type.
     """
     try:
-        return {name: _argument(name, value) for name, value in given.items()}
+        return {name: ARGUMENTS.get(name, _same)(name, value) for name, value in given.items()}
     except ConfigurationError as error:
         raise ConfigurationError(f"{transform}: {error}") from None
 
 
-def _argument(name: str, value: Any) -> Any:
-    if name in _CONFIGS:
-        return settings(name, value)
-    if name == "topics":
-        return _topics(value)
-    if name in _NUMBERS and value is not None:
-        if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-            raise ConfigurationError(f"{name}={shown(value)} must be a whole number.")
-        return int(value)
-    if name in _FLAGS and not isinstance(value, bool | None):
-        raise ConfigurationError(f"{name}={shown(value)} must be True or False.")
-    if (name in _CLASSES and not isinstance(value, str)) or (
-        name == "topic" and not isinstance(value, str | None)
-    ):
-        what = "a topic" if name == "topic" else "a Java class"
+def _same(name: str, value: Any) -> Any:
+    return value
+
+
+def _number(name: str, value: Any) -> int | None:
+    if value is None:
+        return None
+    if not is_whole(value):
+        raise ConfigurationError(f"{name}={shown(value)} must be a whole number.")
+    return int(value)
+
+
+def _flag(name: str, value: Any) -> Any:
+    return value if value is None else flag(name, value)
+
+
+def _class(name: str, value: Any, what: str = "a Java class") -> str:
+    if not isinstance(value, str):
         raise ConfigurationError(f"{name}={shown(value)} must be the name of {what}.")
-    return "" if value is None and name == "topic" else value
+    return value
 
 
-def _topics(value: Any) -> list[str]:
+def _topic(name: str, value: Any) -> str:
+    return "" if value is None else _class(name, value, "a topic")
+
+
+def _topics(name: str, value: Any) -> list[str]:
     if isinstance(value, str) or not isinstance(value, Iterable):
         example = shown([value]) if isinstance(value, str) else "['clicks']"
         raise ConfigurationError(
-            f"topics={shown(value)} must be a list of names: topics={example}."
+            f"{name}={shown(value)} must be a list of names: {name}={example}."
         )
     found = list(value)
     for topic in found:
         if not isinstance(topic, str):
-            raise ConfigurationError(f"topics: {shown(topic)} is not the name of a topic.")
+            raise ConfigurationError(f"{name}: {shown(topic)} is not the name of a topic.")
     return found
 
 
@@ -153,3 +148,29 @@ def _text(argument: str, name: str, value: Any) -> str:
 
 def _kind(value: Any) -> str:
     return "None" if value is None else f"of type {type(value).__name__}"
+
+
+ARGUMENTS: Mapping[str, Callable[[str, Any], Any]] = {
+    **dict.fromkeys(("consumer_config", "producer_config"), settings),
+    "topics": _topics,
+    "topic": _topic,
+    "topic_pattern": _same,
+    "key_deserializer": _class,
+    "value_deserializer": _class,
+    "key_serializer": _class,
+    "value_serializer": _class,
+    "timestamp_policy": _same,
+    "start_read_time": _number,
+    "stop_read_time": _same,
+    "max_num_records": _number,
+    "max_read_time": _number,
+    "commit_offset_in_finalize": _flag,
+    "redistribute": _flag,
+    "with_headers": _flag,
+    # Hints. Spark looks for new partitions by itself, and its polls fail after their timeout.
+    "allow_duplicates": _flag,
+    "consumer_polling_timeout": _number,
+    "dynamic_read_poll_interval_seconds": _number,
+    "redistribute_num_keys": _number,
+}
+"""Arguments that have a meaning here, with the function that returns them in Beam's types."""

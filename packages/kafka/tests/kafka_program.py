@@ -21,7 +21,6 @@ import pytest
 import test_proto_rows
 import test_schema_registry
 import transactions_program
-import windows_program
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms import managed
@@ -34,7 +33,6 @@ from schema_registry import SchemaRegistry
 from transactions_program import NUMBERED, POINTS
 from waiting import until
 from whole import is_whole
-from windows_program import KAFKA, SINKS
 
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark.session import obtain
@@ -413,35 +411,6 @@ def poison(kafka: Kafka) -> Any:
     return sorted(map(str, note.found()))
 
 
-def counted(kafka: Kafka) -> Any:
-    """Counts of windows behind drivers that die again and again, beside the right ones, by sink."""
-    now = int(time.time()) - 100
-    number, found = 60 if is_whole() else 40, {}
-    for sink in SINKS:
-        source = kafka.topic(f"counted-{sink}")
-        kafka.send(source, [*numbers(0, number, now), *numbers(1, number, now)])
-        kafka.send(source, [*numbers(0, 1, now, number + 20), *numbers(1, 1, now, number + 20)])
-        target = kafka.topic("counts-of-windows", 1) if sink == KAFKA else kafka.path("parquet")
-        given = (kafka.config, source, sink, target, kafka.path(f"counted-{sink}"))
-        program = [windows_program.__file__, json.dumps(kafka.config), *given[1:]]
-        codes = []
-        for kill in windows_program.kills(sink, 20 if is_whole() else 3):
-            command = [sys.executable, *program, *map(str, kill)]
-            codes.append(subprocess.run(command, start_new_session=True, check=False).returncode)
-        windows_program.main(*given)
-        if sink == KAFKA:
-            rows = [json.loads(value) for value in kafka.values(target, 1)]
-        else:
-            table = pyarrow.parquet.read_table(target)
-            rows = [[*row.values()] for row in table.to_pylist()]
-        size = windows_program.WINDOW
-        places = [((now + n) // size * size, n % windows_program.KEYS) for n in range(number)]
-        right = [[*place, 2 * count] for place, count in Counter(places).items()]
-        end = (now + number + 20) // size * size
-        found[sink] = [codes, sorted(row for row in rows if row[0] < end) == sorted(right)]
-    return found
-
-
 def groups(kafka: Kafka) -> Any:
     """A group's offsets are the start of each new pipeline, and a checkpoint's that of its own."""
     topic = kafka.topic("groups")
@@ -601,10 +570,14 @@ def transactions(kafka: Kafka) -> Any:
 
 
 def killed(kafka: Kafka) -> Any:
-    """The exit codes of drivers that die in transactions, and the records that readers see."""
+    """The exit codes of drivers that die in transactions, the records that readers see, and counts.
+
+    The counts are those of windows, beside the right ones.
+    """
     source, target = kafka.topic("copied"), kafka.topic("copies")
-    now = int(time.time())  # A broker deletes records that are older than a week.
-    kafka.send(source, [*numbers(0, 25, now), *numbers(1, 25, now, first=25)])
+    now = int(time.time()) - 100  # A broker deletes records that are older than a week.
+    kafka.send(source, [*numbers(0, 24, now), *numbers(1, 24, now, first=24)])
+    kafka.send(source, [*numbers(0, 1, now, first=48), *numbers(1, 1, now, first=49)])
     place = [json.dumps(kafka.config), source, target, kafka.path("copies")]
     codes, seen = [], []
     for kill in (*kills(), None):
@@ -618,7 +591,13 @@ def killed(kafka: Kafka) -> Any:
             kafka.send(target, [(number, None, b"-1", now) for number in range(2)])
             until(lambda: kafka.values(target).count("-1") == 2, seconds=120)
         seen.append(sorted(map(int, kafka.values(target))))
-    return [codes, seen]
+    size = transactions_program.WINDOW
+    end = (now + 48) // size * size  # Later windows may be open.
+    table = pyarrow.parquet.read_table(kafka.path("copies-counts"))
+    rows = [[*row.values()] for row in table.to_pylist() if row["start"] < end]
+    places = [((now + n) // size * size, n % transactions_program.KEYS) for n in range(48)]
+    right = [[*place, count] for place, count in Counter(places).items() if place[0] < end]
+    return [codes, seen, [sorted(rows), sorted(right)]]
 
 
 def kills() -> list[tuple[str, int]]:
@@ -741,7 +720,6 @@ SCENARIOS = {
             opened,
             recreated,
             poison,
-            counted,
             encoded,
             transactions,
             killed,

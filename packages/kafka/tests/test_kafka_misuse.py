@@ -1,5 +1,7 @@
 """Wrong arguments of Kafka's transforms; the table beside this module has calls and errors."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -8,14 +10,18 @@ import misuse
 import pytest
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from misuse import without
+from schema_registry import SchemaRegistry
 from test_kafka_client import with_login
 from test_kafka_values import form
 from test_proto_rows import described
+from test_schema_registry import SECOND, keys
 
 from sparkbeam import SparkRunner
 from sparkbeam.hooks.managed_config import ManagedConfig
+from sparkbeam_kafka import registry_rows
 from sparkbeam_kafka import rows as kafka_rows
 from sparkbeam_kafka.client_config import client_config
+from sparkbeam_kafka.registry import Registry
 from sparkbeam_kafka.subscription import Subscription
 from sparkbeam_kafka.values import format_of
 from sparkbeam_kafka.write import _Row
@@ -54,6 +60,22 @@ def read_rows(**config: Any) -> Any:
 def write_rows(row: Any, **config: Any) -> Any:
     transform = kafka_rows.write("kafka", ManagedConfig("managed.Write(KAFKA)", PLACE | config))
     return beam.Pipeline() | beam.Create([row]) | transform
+
+
+@contextmanager
+def registered(schema: Any = SECOND, **others: Any) -> Iterator[dict[str, Any]]:
+    """Run a registry that has a schema; yield the keys of a configuration for it."""
+    with SchemaRegistry() as server:
+        if schema is not None:
+            server.register("people-value", schema, **others)
+        yield keys(server)
+
+
+def parse(data: bytes) -> Any:
+    """Make a row of a record of a registry."""
+    with registered() as given:
+        place = Registry(given["confluent_schema_registry_url"])
+        return registry_rows.parser("here", place, "people-value")[1](data)
 
 
 def deserializer(name: str) -> Any:

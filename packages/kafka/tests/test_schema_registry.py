@@ -110,23 +110,6 @@ def test_rows_become_records_of_the_latest_schema(server: SchemaRegistry, runner
         assert_that(rows | beam.Map(encode), equal_to(expected))
 
 
-@pytest.mark.parametrize(
-    ("row", "told"),
-    [
-        (beam.Row(id=1, size=2), "lacks size, but the rows have id, size"),
-        (beam.Row(name="a"), "needs id, but the rows have name"),
-    ],
-)
-def test_rows_that_do_not_fit_the_latest_schema_are_an_error(
-    server: SchemaRegistry, row: beam.Row, told: str
-) -> None:
-    server.register("people-value", SECOND)
-    rows = beam.Pipeline(SparkRunner(), argv=["--streaming"]) | beam.Create([row])
-    with pytest.raises(ConfigurationError) as refused:
-        _ = rows | kafka_rows.write("kafka", config(server))
-    assert told in str(refused.value)
-
-
 def test_a_schema_is_asked_for_once(server: SchemaRegistry) -> None:
     number = server.register("people-value", FIRST)
     _, parse = registry_rows.parser("here", Registry(server.url), "people-value")
@@ -211,45 +194,3 @@ def test_a_password_is_in_no_text() -> None:
     with pytest.raises(RegistryError) as refused:
         registry("here", "http://reader:secret@127.0.0.1:1", {}).latest("s")
     assert "secret" not in str(refused.value)
-
-
-@pytest.mark.parametrize(
-    ("schema", "others", "told"),
-    [
-        (SECOND, {"schemaType": "PROTOBUF"}, "of type 'PROTOBUF'"),
-        (SECOND, {"references": [{"name": "a"}]}, "with references to others"),
-        ("string", {}, "is not a valid AVRO object"),
-    ],
-)
-def test_other_schemas_are_an_error(
-    server: SchemaRegistry, schema: Any, others: dict[str, Any], told: str
-) -> None:
-    server.register("people-value", schema, **others)
-    with pytest.raises(ConfigurationError) as refused:
-        kafka_rows.read("kafka", config(server))
-    assert told in str(refused.value)
-
-
-def test_a_missing_subject_is_an_error_that_names_it(server: SchemaRegistry) -> None:
-    with pytest.raises(ConfigurationError, match="has no subject 'people-value'"):
-        kafka_rows.read("kafka", config(server))
-
-
-@pytest.mark.parametrize(
-    ("value", "told"),
-    [(b"\1\0\0\0\1x", "Confluent's serializers"), (b"\0\0", "Confluent's serializers")],
-)
-def test_a_value_of_another_form_is_an_error(
-    server: SchemaRegistry, value: bytes, told: str
-) -> None:
-    server.register("people-value", SECOND)
-    _, parse = registry_rows.parser("here", Registry(server.url), "people-value")
-    with pytest.raises(ValueError, match=told):
-        parse(value)
-
-
-def test_a_schema_that_the_registry_lacks_is_an_error(server: SchemaRegistry) -> None:
-    server.register("people-value", SECOND)
-    _, parse = registry_rows.parser("here", Registry(server.url), "people-value")
-    with pytest.raises(ValueError, match="has no schema 77"):
-        parse(b"\0\0\0\0\x4dx")

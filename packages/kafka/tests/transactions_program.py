@@ -1,5 +1,7 @@
 """A stream from a topic to another in transactions, which kills itself and its JVM at a point.
 
+It also counts the records in windows, into Parquet files of the folder CHECKPOINT-counts.
+
 Usage: ``transactions_program.py CONFIG FROM TO CHECKPOINT POINT EPOCH``. It dies at one of
 ``POINTS`` in the micro-batch with that number, and is to lead a group of processes.
 """
@@ -14,8 +16,10 @@ from typing import Any
 import apache_beam as beam
 from apache_beam.io.kafka import ReadFromKafka, WriteToKafka
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.transforms.window import FixedWindows
 from kafka_options import BASE
 
+from sparkbeam.io import WriteToSpark
 from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam_kafka import write as kafka_write
 from sparkbeam_kafka.transactions import TransactionWriter
@@ -29,6 +33,8 @@ ENOUGH = 5
 """How many records have been sent at the point SENT."""
 
 TIMEOUT_MS = 10_000
+WINDOW, KEYS = 2, 4
+"""Seconds of a window, and the number of keys, which are remainders."""
 
 
 class KillingWriter(TransactionWriter):
@@ -105,12 +111,24 @@ def main(config: dict[str, str], source: str, target: str, checkpoint: str) -> N
     options.append(f"--checkpoint_location={checkpoint}")
     producer = {**config, "transactional.id": "copies", "transaction.timeout.ms": str(TIMEOUT_MS)}
     with beam.Pipeline(options=PipelineOptions([*BASE, *options])) as pipeline:
-        _ = (
-            pipeline
-            | ReadFromKafka({**config, "auto.offset.reset": "earliest"}, [source])
-            | beam.Map(lambda record: (record[1], record[1]))
-            | WriteToKafka(producer, target)
+        earliest = {**config, "auto.offset.reset": "earliest"}
+        policy = ReadFromKafka.create_time_policy
+        records = pipeline | ReadFromKafka(earliest, [source], timestamp_policy=policy)
+        copies = records | beam.Map(lambda record: (record[1], record[1]))
+        _ = copies | WriteToKafka(producer, target)
+        counts = (
+            records
+            | "Key" >> beam.Map(lambda record: (int(record[1]) % KEYS, 1))
+            | beam.WindowInto(FixedWindows(WINDOW))
+            | beam.CombinePerKey(sum)
+            | "Row" >> beam.Map(counted)
         )
+        path = {"path": f"{checkpoint}-counts"}
+        _ = counts | WriteToSpark("parquet", path, "start bigint, key bigint, records bigint")
+
+
+def counted(pair: tuple[int, int], window: Any = beam.DoFn.WindowParam) -> dict[str, int]:
+    return {"start": int(window.start), "key": pair[0], "records": pair[1]}
 
 
 if __name__ == "__main__":

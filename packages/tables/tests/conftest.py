@@ -46,3 +46,22 @@ def managed_tables(tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("tables")
     program = Path(__file__).with_name("managed_tables_program.py")
     return table_programs.findings(["delta", "iceberg"], str(program), folder)
+
+
+@pytest.fixture
+def derby(spark: Any, tmp_path: Path) -> dict[str, Any]:
+    """The arguments for a database with the table ``pairs``."""
+    url = f"jdbc:derby:memory:{tmp_path.name};create=true"
+    with jdbc_connection(spark, {"url": url, "dbtable": "t"}) as (connection, _):
+        for statement in (
+            "CREATE TABLE pairs (id INT, name VARCHAR(9), more INT DEFAULT 7)",
+            "INSERT INTO pairs (id, name) VALUES (1, 'a'), (2, NULL)",
+        ):
+            connection.createStatement().executeUpdate(statement)
+    return {
+        "table_name": "pairs",
+        "driver_class_name": "org.apache.derby.iapi.jdbc.AutoloadedDriver",
+        "jdbc_url": url,
+        "username": "",
+        "password": "hunter2-of-nobody",
+    }

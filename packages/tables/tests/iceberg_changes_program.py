@@ -122,16 +122,6 @@ def main(folder: Path) -> None:
     spark.sql(f"DELETE FROM {name} WHERE id = 4")
     kinds = "id bigint, n bigint, change_type string"
     found["kinds"] = read("kinds", kinds, keep=["id", "n", KIND], filter="id > 2")
-    for problem, config in (
-        ("unknown", {"from_snapshot": 5}),
-        ("hidden", {"keep": ["id"]}),
-        ("end", {"streaming": True, "to_snapshot": second.snapshot_id}),
-        ("kind", {"streaming": True, "keep": ["id", KIND]}),
-    ):
-        try:
-            read("wrong", schema, **config)
-        except ConfigurationError as error:
-            found[problem] = str(error)
     idle = beam.Pipeline("sparkbeam.SparkRunner", PipelineOptions(["--spark_master=local[2]"]))
     unbounded = idle | managed.Read(CDC, config={**table, "streaming": True})
     found["bounded"] = unbounded.is_bounded

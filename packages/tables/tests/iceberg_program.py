@@ -6,7 +6,6 @@ Usage: iceberg_program.py FOLDER PART, of PARTS
 """
 
 import datetime
-import functools
 import json
 import sys
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import misuse
 import page_programs
 import pytest
 import streams
@@ -23,7 +23,7 @@ from apache_beam.transforms import managed
 from apache_beam.utils.timestamp import Timestamp
 from table_programs import NO_JAR, settings
 
-from sparkbeam.errors import ConfigurationError, SparkBeamError
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.io import ForeachBatch, ReadFromSpark
 from sparkbeam.upstream.spark import active_session
 
@@ -100,6 +100,25 @@ class Shop:
         """Return columns of a table as texts."""
         rows = self.spark.sql(f"SELECT {columns} FROM {self.named(name)} ORDER BY 1").collect()
         return [[str(value) for value in row] for row in rows]
+
+    def tables(self) -> list[str]:
+        """Return the names of all tables."""
+        place = self.named("x").removesuffix(".x")
+        return sorted(row.tableName for row in self.spark.sql(f"SHOW TABLES IN {place}").collect())
+
+    def write(self, rows: list[Any], **config: Any) -> None:
+        """Write rows of one type."""
+        kind = type(rows[0])
+
+        def build(p: beam.Pipeline) -> None:
+            made = p | beam.Create([0]) | beam.FlatMap(lambda _: rows).with_output_types(kind)
+            _ = made | "Visits" >> managed.Write(managed.ICEBERG, config=config)
+
+        pipeline(build)
+
+    def read(self, source: str, **config: Any) -> None:
+        """Read what cannot be read."""
+        pipeline(lambda p: p | "Visits" >> managed.Read(source, config=config))
 
 
 def basics(shop: Shop) -> dict[str, Any]:
@@ -227,33 +246,7 @@ def others(shop: Shop) -> dict[str, Any]:
     found["merges"] = shop.table("merged.snapshots", "count(*), max(summary['by'])")
     shown = spark.sql(f"SHOW TBLPROPERTIES {shop.named('merged')}").collect()
     found["order"] = dict(map(tuple, shown))["sort-order"]
-    for problem, config in (
-        ("mode", {**changes, "mode": "append"}),
-        ("error_handling", {**changes, "error_handling": {"output": "wrong"}}),
-        ("kinds", {**changes, "change_type_map": {"+": "ADD"}}),
-    ):
-        try:
-            sales = beam.Pipeline("sparkbeam.SparkRunner") | beam.Create([beam.Row(id=1)])
-            _ = sales | managed.Write("iceberg", config=config)
-        except ConfigurationError as error:
-            found[problem] = str(error)
-    for problem, row, table in (
-        ("null", Sale._make([None, *SALES[0][1:]]), "sales"),
-        ("cut", Part(2.7), "of_1"),
-    ):
-        found[problem] = failure(functools.partial(pipeline, storing(shop, row, table)))
     return found
-
-
-def storing(shop: Shop, row: Any, table: str) -> Callable[[beam.Pipeline], None]:
-    """Return the making of a pipeline that writes a row."""
-
-    def write(p: beam.Pipeline) -> None:
-        rows = p | beam.Create([0]) | beam.Map(lambda _: row).with_output_types(type(row))
-        config = {**shop.catalog, "table": f"shop.{table}"}
-        _ = rows | "Store" >> managed.Write(managed.ICEBERG, config=config)
-
-    return write
 
 
 class Place(NamedTuple):
@@ -286,85 +279,36 @@ DIGITS = Decimal("0.1234567890123456789")
 
 
 def names(shop: Shop) -> dict[str, Any]:
-    """Names of tables by fields of any type, exact decimals, and errors that leave no table."""
-
-    def written(rows: list[Visit], table: str, **more: Any) -> str:
-        def write(p: beam.Pipeline) -> None:
-            visits = p | beam.Create(rows).with_output_types(Visit)
-            config = {**shop.catalog, "table": table, **more}
-            _ = visits | "Visits" >> managed.Write(managed.ICEBERG, config=config)
-
-        return failure(lambda: pipeline(write))
-
-    def read(**config: Any) -> str:
-        def build(p: beam.Pipeline) -> None:
-            _ = p | "Visits" >> managed.Read(managed.ICEBERG, config=config)
-
-        return failure(lambda: pipeline(build))
-
-    def tables() -> list[str]:
-        found = shop.spark.sql(f"SHOW TABLES IN {shop.named('x').removesuffix('.x')}").collect()
-        return sorted(row.tableName for row in found)
-
-    before = tables()
-    found: dict[str, Any] = {
-        "written": [
-            written(VISITS, "shop.of_{city}", drop=["city"]),
-            written(VISITS, "shop.at_{place.zip}_{flag}_{day}", keep=["id"]),
-            written(VISITS[:1], "shop.only_{id}", only="place"),
-        ],
+    """Names of tables by fields of any type, and exact decimals."""
+    before = shop.tables()
+    shop.write(VISITS, table="shop.of_{city}", drop=["city"], **shop.catalog)
+    shop.write(VISITS, table="shop.at_{place.zip}_{flag}_{day}", keep=["id"], **shop.catalog)
+    shop.write(VISITS[:1], table="shop.only_{id}", only="place", **shop.catalog)
+    return {
+        "tables": [name for name in shop.tables() if name not in before],
+        "of null": shop.table("of_", "id, price, shares, place.share"),
+        "of text": shop.table(f"`of_{VISITS[2].city}`".replace("`1`", "``1``"), "id, price"),
+        "only": shop.table("only_1"),
     }
-    found["tables"] = [name for name in tables() if name not in before]
-    before = tables()
-    found["of null"] = shop.table("of_", "id, price, shares, place.share")
-    found["of text"] = shop.table(f"`of_{VISITS[2].city}`".replace("`1`", "``1``"), "id, price")
-    found["only"] = shop.table("only_1")
+
+
+def errors(shop: Shop) -> dict[str, Any]:
+    """The errors of the calls in the table of wrong uses, and what they leave."""
     wrong = VISITS[0]._replace(id=4, city="new", price=DIGITS)
-    shop.spark.sql(f"CREATE TABLE {shop.named('narrow')} (price decimal(5,2), id bigint NOT NULL)")
-    found["errors"] = {
-        "no name": written(VISITS, "shop.{city}"),
-        "digits": written([*VISITS, wrong], "shop.new_{city}", keep=["price", "id"]),
-        "nested digits": written([wrong._replace(shares=[DIGITS])], "shop.new", keep=["shares"]),
-        "narrow": written([wrong], "shop.narrow", keep=["price", "id"]),
-        "not a number": written([wrong._replace(price=Decimal("NaN"))], "shop.new", keep=["price"]),
-        "no field": written(VISITS, "shop.of_{town}"),
-        "no inner field": written(VISITS, "shop.of_{place.town}"),
-        "no row": written(VISITS, "shop.of_{id.town}"),
-        "a list": written(VISITS, "shop.of_{shares}"),
-        "other columns": written(VISITS, "shop.{city}narrow", keep=["price", "id", "day"]),
-        "no catalog": read(catalog_name="sea", table="shop.visits"),
-        "no catalog to write to": failure(
-            lambda: pipeline(
-                lambda p: (
-                    p
-                    | beam.Create([beam.Row(id=1)])
-                    | "Visits"
-                    >> managed.Write(
-                        "iceberg", config={"catalog_name": "sea", "table": "shop.visits"}
-                    )
-                )
-            )
-        ),
-        "no catalog in the name": read(table="sea.shop.visits"),
-        "empty part": read(**shop.catalog, table="shop..visits"),
-        "no table": read(**shop.catalog, table="shop.visits"),
-        "no namespace": read(**shop.catalog, table="sop.visits"),
+    columns = "(price decimal(5,2), id bigint NOT NULL)"
+    shop.spark.sql(f"CREATE TABLE {shop.named('narrow')} {columns} USING iceberg")
+    shop.spark.sql(f"DELETE FROM {shop.named('sales')} WHERE id = 3")
+    before = shop.tables()
+    given = {"write": shop.write, "read": shop.read, "lake": shop.catalog, "wrong": wrong}
+    calls = misuse.calls(__file__.replace("iceberg_program.py", "test_iceberg_misuse.txt"))
+    return {
+        "errors": {call.source: misuse.error_of(call, globals() | given)[1] for call in calls},
+        "left": [name for name in shop.tables() if name not in before],
+        "rows": shop.table("narrow"),
     }
-    found["left"] = [name for name in tables() if name not in (*before, "narrow")]
-    found["rows of narrow"] = shop.table("narrow")
-    return found
 
 
-def failure(run: Callable[[], object]) -> str:
-    """Return the error of a run, without the stack of Java; empty for none."""
-    try:
-        run()
-    except SparkBeamError as error:
-        return str(error).split("\n")[0]
-    return ""
-
-
-PARTS = {"basics": basics, "others": others, "names": names}
+PARTS = {"basics": basics, "others": others, "names": names, "errors": errors}
 
 
 def findings(folder: Path, part: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from apache_beam.utils.timestamp import Timestamp
 from database_servers import Sql
 from in_process_batch import BatchRunner
 
-from sparkbeam import PipelineFailed, SparkRunner
+from sparkbeam import SparkRunner
 from sparkbeam.common.database_errors import without_values
 from sparkbeam_tables import database_client
 from sparkbeam_tables.database_client import translated
@@ -173,48 +173,6 @@ def test_a_value_that_a_database_does_not_store_is_known(
 ) -> None:
     found = unstorable(as_parameter(value), scheme)
     assert (found is None) if problem is None else (problem in str(found))
-
-
-class Secret(NamedTuple):
-    """A row that a database may refuse."""
-
-    id: int | None
-    word: Any
-
-
-@pytest.mark.parametrize(
-    ("rows", "arguments", "message"),
-    [
-        ([Secret(1, SECRET)] * 2, {}, r"\(SQLITE_CONSTRAINT_UNIQUE\): UNIQUE .* failed: t.id"),
-        ([Secret(None, SECRET)], {}, "rows of id, word failed with .* NOT NULL .* t.id"),
-        ([Secret(1, "a")], {"statement": f"INSERT INTO t VALUES (?, ?) {SECRET}"}, "near '…'"),
-        ([Secret(1, "\ud800")], {}, "the field 'word' has a string with half of a surrogate pair"),
-        ([Secret(1 << 63, SECRET)], {}, "the field 'id' has a number of more than 64 bits"),
-        (
-            [Secret(1, "a")],
-            {"connection_init_sqls": ["SELECT 1", f"PRAGMA '{SECRET}"]},
-            r"connection_init_sqls: statement 2 of 2 failed with OperationalError",
-        ),
-    ],
-)
-def test_a_refused_statement_tells_names_and_no_values(
-    spark: Any, rows: list[Any], arguments: dict[str, Any], message: str, tmp_path: Path
-) -> None:
-    with sqlite3.connect(tmp_path / "d.db") as database:
-        database.execute("CREATE TABLE t (id INTEGER NOT NULL UNIQUE, word)")
-    given = {"statement": "INSERT INTO t VALUES (?, ?)", **arguments}
-    with pytest.raises(PipelineFailed, match=f"(?s)'Store'.*{message}") as caught:
-        written(f"jdbc:sqlite:{tmp_path}/d.db", rows, Secret, spark, **given)
-    assert SECRET not in str(caught.value)
-    assert SECRET not in str(caught.value.__cause__)
-
-
-def test_a_failing_statement_has_the_label_and_no_secret(spark: Any, tmp_path: Path) -> None:
-    url = f"jdbc:sqlite:{tmp_path}/none.db"
-    statement = "INSERT INTO sales VALUES (?,?,?,?,?)"
-    with pytest.raises(PipelineFailed, match=r"'Store'.*no such table: sales") as caught:
-        written(url, SALES, spark=spark, password=SECRET, statement=statement)
-    assert SECRET not in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,11 @@ from apache_beam.io.jdbc import ReadFromJdbc, WriteToJdbc
 from apache_beam.transforms import managed
 from in_process_batch import BatchRunner
 from misuse import without
+from test_iceberg_changes import KNOWN
 from test_jdbc_statements import SALES
 
 from sparkbeam.io import ReadFromSpark
+from sparkbeam_tables.iceberg_snapshots import SnapshotRange
 
 SECRET = "hunter2-of-nobody"
 PLACE = {"jdbc_url": "jdbc:postgresql://h/d", "password": SECRET}
