@@ -60,34 +60,22 @@ class TestRun:
         assert first.split()[-1] == "passed"
         assert second.split()[0] == "2"
 
-    def test_it_tells_each_run_when_it_ends(self) -> None:
-        result = run("--query", 2, "--repeat", 2, *ORACLE)
-        lines = [line for line in result.stderr.splitlines() if line.startswith("q2 ")]
-        assert len(lines) == 2
-
-    def test_json_has_one_object_a_run(self, tmp_path: Path) -> None:
-        file = tmp_path / "runs.json"
-        assert run("--query", "2,1", "--repeat", 2, "--json", file, *ORACLE).exit_code == 0
+    def test_each_run_is_told_and_written_to_all_files(self, tmp_path: Path) -> None:
+        file, page = tmp_path / "runs.json", tmp_path / "page.html"
+        run("--query", 0, *ORACLE)
+        result = run("--query", "2,1", "--repeat", 2, "--json", file, "--report", page, *ORACLE)
+        assert result.exit_code == 0
+        assert len([line for line in result.stderr.splitlines() if line.startswith("q2 ")]) == 2
         runs = [json.loads(line) for line in file.read_text().splitlines()]
         assert [(one["query"], one["repeat"]) for one in runs] == [(2, 1), (2, 2), (1, 1), (1, 2)]
         assert {one["runner"] for one in runs} == {"FnApiRunner"}
-
-    def test_runs_are_added_to_the_history_in_the_users_folder(self) -> None:
-        run("--query", 2, *ORACLE)
-        run("--query", 2, *ORACLE)
-        assert len(history.read(history.default_path())) == 2
+        assert len(history.read(history.default_path())) == 1 + 4
+        assert all(QUERIES[number].name in page.read_text() for number in (0, 1, 2))
 
     def test_the_history_can_be_elsewhere(self, tmp_path: Path) -> None:
         run("--query", 2, "--history", tmp_path / "mine.jsonl", *ORACLE)
         assert len(history.read(tmp_path / "mine.jsonl")) == 1
         assert not history.default_path().exists()
-
-    def test_the_report_has_the_whole_history(self, tmp_path: Path) -> None:
-        page = tmp_path / "page.html"
-        run("--query", 1, *ORACLE)
-        run("--query", 2, "--report", page, *ORACLE)
-        assert QUERIES[1].name in page.read_text()
-        assert QUERIES[2].name in page.read_text()
 
     def test_settings_reach_the_generator_and_the_query(self, tmp_path: Path) -> None:
         settings = ("--set", "auction_skip=10", "--set", "generators=7")

@@ -125,58 +125,37 @@ def browser() -> Iterator[Any]:
         yield started
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    path = tmp_path_factory.mktemp("report") / "report.html"
-    render(a_history(), path)
-    return path
-
-
 @pytest.mark.parametrize("width", [WIDE, PHONE])
-class TestBrowser:
-    @pytest.fixture
-    def shown(self, browser: Any, page: Path, width: int) -> Any:
-        """The page in a window of the width, with all panels drawn."""
-        resize(browser, width)
-        browser.get_log("performance")
-        browser.get_log("browser")
-        browser.get(page.as_uri())
-        WebDriverWait(browser, 30).until(
-            lambda found: len(found.find_elements(By.CSS_SELECTOR, "figure svg")) == 17
-        )
-        return browser
-
-    def test_each_query_has_a_panel_over_commits(self, shown: Any) -> None:
-        for panel in shown.find_elements(By.CSS_SELECTOR, ".panel svg"):
-            assert panel.size["width"] > 200
-            assert len(panel.find_elements(By.CSS_SELECTOR, ".mark-line path")) >= 2
-
-    def test_nothing_is_asked_of_the_network_and_nothing_fails(self, shown: Any) -> None:
-        entries = [
-            json.loads(entry["message"])["message"] for entry in shown.get_log("performance")
-        ]
-        asked = {
-            entry["params"]["request"]["url"]
-            for entry in entries
-            if entry["method"] == "Network.requestWillBeSent"
-        }
-        assert {url.split(":")[0] for url in asked} <= {"file", "data"}
-        assert [entry for entry in shown.get_log("browser") if entry["level"] == "SEVERE"] == []
-
-    def test_the_page_is_no_wider_than_the_window(self, shown: Any, width: int) -> None:
-        assert shown.execute_script("return innerWidth") == width
-        assert shown.execute_script("return document.documentElement.scrollWidth") <= width
-
-    def test_no_picture_is_wider_than_its_place(self, shown: Any) -> None:
-        wider = (
-            "return [...document.querySelectorAll('.panel')]"
-            ".filter(p => p.querySelector('svg').getBoundingClientRect().width > p.clientWidth + 1)"
-        )
-        assert shown.execute_script(wider) == []
-
-    def test_tables_scroll_within_themselves(self, shown: Any) -> None:
-        overflowing = (
-            "return [...document.querySelectorAll('table')].filter(t =>"
-            " getComputedStyle(t.parentElement).overflowX !== 'auto').length"
-        )
-        assert shown.execute_script(overflowing) == 0
+def test_a_browser_shows_a_panel_for_each_query(browser: Any, tmp_path: Path, width: int) -> None:
+    page = tmp_path / "report.html"
+    render(a_history(), page)
+    resize(browser, width)
+    browser.get_log("performance")
+    browser.get_log("browser")
+    browser.get(page.as_uri())
+    WebDriverWait(browser, 30).until(
+        lambda found: len(found.find_elements(By.CSS_SELECTOR, "figure svg")) == 17
+    )
+    for panel in browser.find_elements(By.CSS_SELECTOR, ".panel svg"):
+        assert panel.size["width"] > 200
+        assert len(panel.find_elements(By.CSS_SELECTOR, ".mark-line path")) >= 2
+    entries = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    asked = {
+        entry["params"]["request"]["url"]
+        for entry in entries
+        if entry["method"] == "Network.requestWillBeSent"
+    }
+    assert {url.split(":")[0] for url in asked} <= {"file", "data"}, "not of the network"
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert browser.execute_script("return innerWidth") == width
+    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    wider = (
+        "return [...document.querySelectorAll('.panel')]"
+        ".filter(p => p.querySelector('svg').getBoundingClientRect().width > p.clientWidth + 1)"
+    )
+    assert browser.execute_script(wider) == []
+    overflowing = (
+        "return [...document.querySelectorAll('table')].filter(t =>"
+        " getComputedStyle(t.parentElement).overflowX !== 'auto').length"
+    )
+    assert browser.execute_script(overflowing) == 0, "tables scroll within themselves"
