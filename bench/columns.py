@@ -59,12 +59,12 @@ class Task:
     )
 
 
-def session_counts(bids: Any, **firing: Any) -> Any:
-    """Query 11, with the trigger that is given."""
+def session_counts(bids: Any) -> Any:
+    """Query 11, without its trigger."""
     return (
         bids
         | "bidders" >> beam.Map(lambda bid: bid.bidder)
-        | beam.WindowInto(Sessions(GAP), **firing)
+        | beam.WindowInto(Sessions(GAP))
         | beam.combiners.Count.PerElement()
         | beam.MapTuple(lambda bidder, count: count)
     )

@@ -1,11 +1,8 @@
-"""Sorted state beside bags and beside PySpark's map state.
+"""Sorted state beside bags.
 
-Run with ``python bench/sorted_state.py``: the parts ``join`` and ``range``, or one by ``--part``:
-
-- ``join``: trades of one key with as many quotes, by a DoFn with bags, one with sorted multimaps,
-  and by ``AsOfJoin``. Bags give up after ``--limit`` seconds, and tell what they would have taken.
-- ``range``: the first 1,000 entries out of buffers in Spark's state store, nine times each, and out
-  of a ``MapState`` of PySpark's own, which has no ranges: a program has to go through all of it.
+Run with ``python bench/sorted_state.py``. Trades of one key are joined with as many quotes, by a
+DoFn with bags, one with sorted multimaps, and by ``AsOfJoin``. Bags give up after ``--limit``
+seconds, and tell what they would have taken.
 """
 
 import argparse
@@ -29,7 +26,6 @@ from apache_beam.transforms.window import TimestampedValue
 from pyspark import cloudpickle
 from rich.console import Console
 from rich.table import Table
-from sorted_ranges import ranges
 
 from sparkbeam import AsOfJoin, SparkRunner
 from sparkbeam.coders import OrderedIntCoder
@@ -202,7 +198,7 @@ def join(spark: Any, way: str, count: int, limit: float, *, streaming: bool) -> 
 
 
 def joins(spark: Any, modes: list[str], sizes: list[int], limit: float) -> Table:
-    """The part ``join``."""
+    """Join trades with quotes in all ways."""
     table = Table("mode", "trades and quotes", "bags, s", "sorted, s", "AsOfJoin, s", "bags/sorted")
     for mode in modes:
         streaming = mode == "streaming"
@@ -228,24 +224,17 @@ def joins(spark: Any, modes: list[str], sizes: list[int], limit: float) -> Table
 
 
 def main() -> None:
-    """Runs the parts and prints their tables."""
+    """Runs the joins and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--part", choices=["join", "range"])
-    parser.add_argument("--mode", choices=["batch", "streaming"], help="default: both, of joins")
+    parser.add_argument("--mode", choices=["batch", "streaming"], help="default: both")
     parser.add_argument("--sizes", type=int, nargs="*", default=[1000, 10_000, 100_000])
-    parser.add_argument("--buffers", type=int, nargs="*", default=[10**4, 10**5, 10**6, 10**7])
-    parser.add_argument("--plain", type=int, nargs="*", default=[10**4, 10**5])
     parser.add_argument("--limit", type=float, default=30, help="seconds for bags")
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    console = Console(width=120)
     spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
-    if arguments.part in (None, "join"):
-        modes = [arguments.mode] if arguments.mode else ["batch", "streaming"]
-        console.print(joins(spark, modes, arguments.sizes, arguments.limit))
-    if arguments.part in (None, "range"):
-        console.print(ranges(spark, arguments.buffers, arguments.plain))
+    modes = [arguments.mode] if arguments.mode else ["batch", "streaming"]
+    Console(width=120).print(joins(spark, modes, arguments.sizes, arguments.limit))
     spark.stop()
 
 

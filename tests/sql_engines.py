@@ -39,11 +39,27 @@ def same(value: Any) -> Any:
         return Decimal, f"{value.normalize() + 0:f}"
     if isinstance(value, float | np.floating):
         # The last digits of powers are those of a library in C, and of another one in Java.
-        return f"{float(value) + 0.0:.13g}"
+        return float, f"{float(value) + 0.0:.13g}"
     if isinstance(value, Timestamp | datetime):
         time = value.to_utc_datetime() if isinstance(value, Timestamp) else value
         return time.replace(tzinfo=None).isoformat(" ")
     return value.item() if isinstance(value, np.generic) else value
+
+
+def shown(value: Any) -> str:
+    """Return the text of a value that :func:`same` has returned, in tables of results."""
+    match value:
+        case None:
+            return "NULL"
+        case (kind, text) if kind is Decimal:
+            return f"{text} decimal"
+        case (kind, text) if kind is float:
+            return f"{text} double"
+        case list():
+            return f"[{', '.join(map(shown, value))}]"
+        case dict():
+            return f"{{{', '.join(f'{key}: {shown(each)}' for key, each in value.items())}}}"
+    return repr(value)
 
 
 def alike(rows: Any) -> Rows:

@@ -82,7 +82,3 @@ def range_of(
     """The bodies of a range of partition 0."""
     reader = RangeReader(source, Range("0", start, end, epoch), pool)
     return [body for events in reader.events() for body in events.bodies]
-
-
-def texts(pairs: list[tuple[str, str | None]]) -> Mapping[str, str | None]:
-    return dict(pairs)

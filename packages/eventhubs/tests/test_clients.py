@@ -3,11 +3,10 @@
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from typing import NamedTuple
 
 import pytest
-from hubs import EARLY, all_of, connected, numbered, texts
+from hubs import EARLY, all_of, connected, numbered
 
 from pyspark_eventhubs.amqp_client import AmqpClient
 from pyspark_eventhubs.amqp_connection import signature_for
@@ -15,8 +14,6 @@ from pyspark_eventhubs.events import (
     BrokenOffError,
     EventHubsError,
     Outgoing,
-    StartPlace,
-    StolenError,
 )
 from pyspark_eventhubs.settings import ConnectionSettings, Endpoint
 from pyspark_eventhubs.testing import EventHubsServer
@@ -59,16 +56,6 @@ def test_it_tells_partitions_and_what_they_have(
     assert found["1"].newest == EARLY.timestamp() * 1000
 
 
-def test_the_bounds_of_many_partitions_are_asked_over_one_connection(
-    client: AmqpClient, running: EventHubsServer
-) -> None:
-    client.bounds(["0"])
-    before = running.counts().connections
-    client.bounds(["0", "1", "2", "3"])
-    client.bounds(["0", "1", "2", "3"])
-    assert running.counts().connections == before
-
-
 def test_a_range_is_read_in_order_and_nothing_beyond_is_asked_for(
     client: AmqpClient, running: EventHubsServer, hub: str
 ) -> None:
@@ -84,46 +71,6 @@ def test_a_range_is_read_in_order_and_nothing_beyond_is_asked_for(
     receiver.close()
 
 
-def test_all_that_an_event_has_arrives(
-    client: AmqpClient, running: EventHubsServer, hub: str
-) -> None:
-    properties = {"text": "ä", "int": -(2**40), "real": 0.5, "flag": True, "none": None}
-    running.send(
-        hub, [b"\x00\xff"], partition=0, partition_key="kéy", properties=properties, enqueued=EARLY
-    )
-    receiver = client.receiver("$Default", "0", 0, None, 10)
-    found = all_of(receiver, 1)
-    receiver.close()
-    assert found.bodies == [b"\x00\xff"]
-    assert (found.numbers, found.offsets, found.keys) == ([0], ["0"], ["kéy"])
-    assert found.times == [EARLY.timestamp() * 1000]
-    assert texts(found.properties[0]) == {
-        "text": "ä",
-        "int": str(-(2**40)),
-        "real": "0.5",
-        "flag": "true",
-        "none": None,
-    }
-
-
-@pytest.mark.parametrize(
-    ("place", "first"),
-    [
-        (StartPlace(offset="300"), 3),
-        (StartPlace(offset="301"), 4),
-        (StartPlace(millis=int(EARLY.timestamp() * 1000) + 6500), 7),
-    ],
-)
-def test_it_begins_at_an_offset_or_a_time(
-    client: AmqpClient, running: EventHubsServer, hub: str, place: StartPlace, first: int
-) -> None:
-    for number in range(10):
-        running.send(hub, [b"x"], partition=0, enqueued=EARLY + timedelta(seconds=number))
-    receiver = client.receiver("$Default", "0", place, None, 1)
-    assert receiver.read(10, 10).numbers == [first]
-    receiver.close()
-
-
 def test_where_no_event_comes_it_waits_no_longer_than_it_is_told(
     client: AmqpClient, running: EventHubsServer, hub: str
 ) -> None:
@@ -134,45 +81,6 @@ def test_where_no_event_comes_it_waits_no_longer_than_it_is_told(
     receiver.close()
 
 
-def test_large_events_arrive_whole(client: AmqpClient, running: EventHubsServer, hub: str) -> None:
-    bodies = [bytes([number]) * 150_000 for number in range(4)]
-    running.send(hub, bodies, partition=0)
-    receiver = client.receiver("$Default", "0", 0, None, 10)
-    assert all_of(receiver, 4).bodies == bodies
-    receiver.close()
-
-
-def test_a_higher_epoch_ends_a_receiver_and_a_lower_one_is_refused(
-    client: AmqpClient, running: EventHubsServer, hub: str
-) -> None:
-    running.send(hub, numbered(10), partition=0)
-    first = client.receiver("$Default", "0", 0, 1, 10)
-    assert first.read(1, 10).bodies == [b"0"]
-    second = client.receiver("$Default", "0", 0, 2, 10)
-    assert second.read(1, 10).bodies == [b"0"]
-    with pytest.raises(StolenError, match="partition 0 of the event hub"):
-        all_of(first, 10)
-    with pytest.raises(StolenError):
-        all_of(client.receiver("$Default", "0", 0, 1, 10), 10)
-    second.close()
-
-
-def test_a_connection_that_breaks_in_the_middle_of_an_event_is_told(
-    client: AmqpClient, running: EventHubsServer, hub: str
-) -> None:
-    running.send(hub, numbered(20), partition=0)
-    receiver = client.receiver("$Default", "0", 0, None, 20)
-    running.reset_connection(after_events=7)
-    with pytest.raises(BrokenOffError):
-        all_of(receiver, 20)
-    position = receiver.position
-    receiver.close()
-    assert position <= 7
-    again = client.receiver("$Default", "0", position, None, 20)
-    assert all_of(again, 20).bodies == numbered(20 - position, position)
-    again.close()
-
-
 def test_a_busy_server_is_to_be_asked_again(client: AmqpClient, running: EventHubsServer) -> None:
     client.bounds(["0"])
     running.be_busy(1)
@@ -180,41 +88,6 @@ def test_a_busy_server_is_to_be_asked_again(client: AmqpClient, running: EventHu
         client.bounds(["0"])
     assert raised.value.wait >= 1
     assert client.bounds(["0"])["0"].end == 0
-
-
-def test_what_is_sent_is_kept_in_its_order(
-    client: AmqpClient, running: EventHubsServer, hub: str
-) -> None:
-    events = [Outgoing(body, {"number": at}) for at, body in enumerate(numbered(30))]
-    client.send(events, "2", None)
-    found = running.events(hub, 2)
-    assert [event.body for event in found] == numbered(30)
-    assert [event.properties["number"] for event in found] == list(range(30))
-
-
-def test_events_of_a_key_go_to_one_partition(
-    client: AmqpClient, running: EventHubsServer, hub: str
-) -> None:
-    for number in range(3):
-        client.send([Outgoing(b"%d" % number)], None, "a key")
-    (found,) = [stored for at in range(4) if (stored := running.events(hub, at))]
-    assert [event.body for event in found] == numbered(3)
-    assert found[0].partition_key == "a key"
-
-
-def test_more_than_a_message_takes_is_sent_in_several(
-    client: AmqpClient, running: EventHubsServer, hub: str
-) -> None:
-    events = [Outgoing(bytes([number]) * 300_000) for number in range(8)]
-    client.send(events, "0", None)
-    assert [event.body[:1] for event in running.events(hub, 0)] == [
-        bytes([number]) for number in range(8)
-    ]
-
-
-def test_an_event_that_no_message_takes_is_an_error(client: AmqpClient) -> None:
-    with pytest.raises(EventHubsError, match="too large for"):
-        client.send([Outgoing(b"x"), Outgoing(bytes(2_000_000))], "0", None)
 
 
 def test_a_wrong_key_is_refused_for_good_and_not_repeated(

@@ -1,4 +1,7 @@
-"""The program that checks a real hub passes with the server for tests."""
+"""The contract of the client, the source and the sink with a hub, which the server for tests keeps.
+
+Its checks are those of ``bench/hubazure.py``, which run against a real hub too.
+"""
 
 import os
 import subprocess
@@ -19,7 +22,6 @@ sys.path.insert(0, str(BENCH))
 import hubazure  # noqa: E402
 
 
-@pytest.mark.part(4)
 @pytest.mark.parametrize("check", hubazure.CHECKS, ids=lambda check: check.__name__)
 def test_the_server_for_tests_passes(
     server: EventHubsServer, check: Callable[[hubazure.Hub], None]
@@ -48,3 +50,11 @@ def test_without_a_connection_string_it_says_what_it_wants() -> None:
     )
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1].startswith("Set HUB to the connection string")
+
+
+@pytest.mark.long("a minute; test_hub_on_spark.py has streams and batches of pipelines")
+@pytest.mark.timeout(180)
+def test_frames_of_spark_go_and_come_back() -> None:
+    command = [sys.executable, BENCH / "hubazure.py", "--spark", "--stand-in"]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr

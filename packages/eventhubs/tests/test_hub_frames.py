@@ -1,7 +1,5 @@
 """DataFrames to and from event hubs, without Beam."""
 
-import json
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -94,52 +92,3 @@ def test_a_micro_batch_that_runs_again_sends_the_same(
     assert len(set(send())) == 4, "what cannot be told to be a repeat is none"
     named |= {"sql.streaming.queryId": "query", "streaming.sql.batchId": "3"}
     assert send()[4:] == ["query/3/1/0", "query/3/1/1"] * 2
-
-
-@pytest.mark.long("a minute; streams and batches on Spark have a test of their own")
-@pytest.mark.timeout(120)
-def test_frames_go_to_a_hub_and_come_back(spark: Any, tmp_path: Path) -> None:
-    spark.dataSource.register(EventHubsSource)
-    with EventHubsServer({"in": 2, "out": 2}) as server:
-        base = {"connectionString": server.connection_string()}
-
-        def hub(name: str) -> dict[str, str]:
-            return base | {"eventHub": name}
-
-        rows = [
-            (b"%d" % number, None, f"key {number % 7}" if number % 2 else None, {"n": str(number)})
-            for number in range(1000)
-        ]
-        ddl = "body binary, partition_id int, partition_key string, properties map<string, string>"
-        frame = spark.createDataFrame(rows, ddl).coalesce(1)
-        frame.write.format("eventhubs").mode("append").options(**hub("in")).save()
-        back = spark.read.format("eventhubs").options(**hub("in")).load()
-        sent = {body: (key, values) for body, _, key, values in rows}
-        for row in back.collect():
-            row.properties.pop(SENT)
-            assert sent.pop(bytes(row.body)) == (row.partition_key, row.properties)
-        assert not sent
-
-        stream = (
-            spark.readStream.format("eventhubs")
-            .options(**hub("in"), startingPosition="start")
-            .load()
-        )
-        copy = stream.select("body", "partition_key", "properties").writeStream
-        copy = copy.format("eventhubs").options(**hub("out"), checkpointLocation=f"{tmp_path}/copy")
-        assert copy.trigger(availableNow=True).start().awaitTermination(60)
-        out = [event for at in range(2) for event in server.events("out", at)]
-        assert sorted(event.body for event in out) == sorted(body for body, *_ in rows)
-        runs = {str(event.properties[SENT]).rpartition("/")[0] for event in out}
-        query = json.loads((tmp_path / "copy" / "metadata").read_text())["id"]
-        assert runs == {f"{query}/0/0", f"{query}/0/1"}, "query, micro-batch and task"
-
-        counts = []
-
-        def twice(frame: Any, number: int) -> None:
-            counts.append((frame.count(), frame.count()))
-
-        again = stream.writeStream.foreachBatch(twice).trigger(availableNow=True)
-        again = again.option("checkpointLocation", f"{tmp_path}/twice")
-        assert again.start().awaitTermination(60)
-        assert sum(first for first, _ in counts) == sum(second for _, second in counts) == 1000

@@ -175,12 +175,3 @@ def test_what_is_not_used_is_ended_receivers_first(
     monkeypatch.setattr(pools, "_CLIENT_SECONDS", 0.05)
     until(lambda: server.connections() == 0)
     assert range_of(source, 0, 10, pool, epoch=5) == numbered(10)
-
-
-def test_what_is_idle_is_closed(server: EventHubsServer) -> None:
-    server.send("clicks", numbered(3), partition=0)
-    pool = Pool()
-    range_of(options(server), 0, 3, pool)
-    assert server.connections() >= 1
-    pool.close()
-    until(lambda: server.connections() == 0)

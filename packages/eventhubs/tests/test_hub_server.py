@@ -141,11 +141,6 @@ class TestSdk:
             client.send_batch([azure.EventData("y")], partition_id="0")
         assert [event.body for event in server.events("clicks", 0)] == [b"y"]
 
-    def test_new_partitions_are_there(self, server: EventHubsServer) -> None:
-        server.grow("clicks", 8)
-        with consumer(server) as client:
-            assert len(client.get_partition_ids()) == 8
-
 
 def test_a_receiver_of_a_higher_epoch_takes_over(server: EventHubsServer) -> None:
     server.send("clicks", [b"x"], partition=0)

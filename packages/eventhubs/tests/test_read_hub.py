@@ -34,38 +34,6 @@ def spec_of(transform: ReadFromEventHubs, *arguments: str) -> ReadSpec:
     return ReadSpec.unpack(found[0])
 
 
-def test_arguments_become_options() -> None:
-    spec = spec_of(
-        ReadFromEventHubs(
-            TEXT,
-            "clicks",
-            starting_position=EventPosition.sequence_number(5),
-            starting_positions={1: EventPosition.start()},
-            ending_position=EventPosition.offset("700", inclusive=False),
-            max_events_per_trigger=0,
-            max_rate_per_partition={0: 7},
-            discover_partitions=None,
-            exclusive=False,
-            slow_partitions=SlowPartitions(threshold=7),
-            placement="hash",
-            fail_on_data_loss=False,
-            timestamp="at",
-            watermark_delay=3,
-            idle_timeout=None,
-        )
-    )
-    found = SourceOptions.parse(dict(spec.options))
-    assert found.start == EventPosition.sequence_number(5)
-    assert found.starts == {"1": EventPosition.start()}
-    assert found.end == EventPosition.offset("700", inclusive=False)
-    assert (found.most, found.rate, found.discover) == (0, {"0": 7}, None)
-    assert (found.exclusive, found.fail_on_data_loss) == (False, False)
-    assert found.timestamp_property == "at"
-    assert (found.slow, found.placement) == (SlowPartitions(7), "hash")
-    assert found.connection.endpoint().hub == "clicks"
-    assert (spec.timestamp_column, spec.delay, spec.idle) == ("event_time", 3_000_000, None)
-
-
 @pytest.mark.parametrize(
     ("given", "found"),
     [
@@ -81,6 +49,10 @@ def test_arguments_become_options() -> None:
             {"ending_positions": {0: EventPosition.enqueued(datetime(2030, 1, 31))}},
             {"ends": {"0": EventPosition.enqueued(datetime(2030, 1, 31, tzinfo=UTC))}},
         ),
+        (
+            {"ending_position": EventPosition.offset("700", inclusive=False)},
+            {"end": EventPosition.offset("700", inclusive=False)},
+        ),
         ({"max_events_per_trigger": 0}, {"most": 0}),
         ({"max_events_per_trigger": np.int32(70)}, {"most": 70}),
         ({"max_rate_per_partition": 60}, {"rate": {"*": 60}}),
@@ -91,10 +63,15 @@ def test_arguments_become_options() -> None:
         ({"receiver_timeout": 0.5}, {"receiver_timeout": 0.5}),
         ({"operation_timeout": 7}, {"operation_timeout": 7.0}),
         ({"discover_partitions": 0}, {"discover": 0.0}),
+        ({"discover_partitions": None}, {"discover": None}),
+        ({"exclusive": False}, {"exclusive": False}),
+        ({"fail_on_data_loss": False}, {"fail_on_data_loss": False}),
+        ({"timestamp": "at"}, {"timestamp_property": "at"}),
         ({"exclusive": None}, {"exclusive": True}),
         ({"timestamp": "enqueued"}, {"timestamp_property": None}),
         ({"placement": "hash"}, {"placement": "hash"}),
         ({"slow_partitions": SlowPartitions()}, {"slow": SlowPartitions(30)}),
+        ({"slow_partitions": SlowPartitions(threshold=7)}, {"slow": SlowPartitions(7)}),
     ],
 )
 def test_each_form_of_an_argument_is_an_option(given: Any, found: dict[str, Any]) -> None:
@@ -103,7 +80,11 @@ def test_each_form_of_an_argument_is_an_option(given: Any, found: dict[str, Any]
 
 
 def test_each_partition_has_a_watermark() -> None:
-    spec = spec_of(ReadFromEventHubs(GIVEN), "--streaming")
+    given: Any = {"timestamp": "at", "watermark_delay": 3, "idle_timeout": None}
+    transform = ReadFromEventHubs(GIVEN, "clicks", **given)
+    spec = spec_of(transform, "--streaming")
+    assert SourceOptions.parse(dict(spec.options)).connection.endpoint().hub == "clicks"
+    assert (spec.timestamp_column, spec.delay, spec.idle) == ("event_time", 3_000_000, None)
     assert spec.is_partitioned
     assert spec.tells_partitions
     assert spec.partition_columns == ("event_hub", "partition")

@@ -1,10 +1,16 @@
-"""The vectorized generator against a scalar one, and that one against Java."""
+"""The vectorized generator has the events of one that draws number after number, as Java does.
+
+The golden file has digests, which such a generator has made first, and some of the events.
+"""
+
+from hashlib import blake2b
 
 import numpy as np
 import pytest
-from oracle import Generator, JavaRandom, next_below
+from golden_files import Golden, sections
 
 from beam_nexmark.configuration import Configuration
+from beam_nexmark.event_files import json_line
 from beam_nexmark.events import KINDS, Auction, Bid, Person
 from beam_nexmark.generator import (
     EventBatch,
@@ -53,13 +59,19 @@ CONFIGURATIONS = {
 }
 
 
-@pytest.mark.parametrize("configuration", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
-def test_events_are_those_of_the_description(configuration):
-    numbers = in_generator_order(configuration, 0, configuration.events)
+def test_events_are_those_of_the_description(golden: Golden):
+    texts = {}
+    for name, configuration in CONFIGURATIONS.items():
+        numbers = in_generator_order(configuration, 0, configuration.events)
+        events = map(json_line, EventBatch.generate(configuration, numbers).to_python())
+        texts[name] = told(list(events))
+    golden("events.txt", sections(texts))
 
-    events = EventBatch.generate(configuration, numbers).to_python()
 
-    assert events == list(Generator(configuration).events())
+def told(lines: list[str]) -> list[str]:
+    """Return the digest of lines, and some of them."""
+    digest = blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
+    return [f"{len(lines)} with the digest {digest}", *lines[:: len(lines) // 4 + 1]]
 
 
 @pytest.mark.parametrize("configuration", CONFIGURATIONS.values(), ids=CONFIGURATIONS.keys())
@@ -124,43 +136,28 @@ def test_what_is_not_wanted_makes_no_difference_to_what_is(make, kind):
     assert make(configuration, numbers, []).num_rows == whole.num_rows
 
 
-class TestJavasRandom:
-    """The numbers are what java.util.Random itself answers."""
+BOUNDS = [1, 2, 3, 13, 26, 111, 1024, 10_000, 2**30 + 1, 2**31 - 2]
 
-    def test_scalar_draws_are_those_of_java(self):
-        random = JavaRandom(42)
-        assert [random.next_int() for _ in range(3)] == [-1170105035, 234785527, -1360544799]
-        random = JavaRandom(42)
-        assert [random.next_int(10) for _ in range(5)] == [0, 3, 8, 4, 0]
-        assert JavaRandom(42).next_long() == -5025562857975149833
-        assert JavaRandom(42).next_double() == 0.7275636800328681
 
-    @pytest.mark.parametrize("bound", [1, 2, 3, 13, 26, 111, 1024, 10_000, 2**30 + 1, 2**31 - 2])
-    def test_bounded_draws_agree(self, bound):
-        seeds = np.arange(2_000)
-        expected = [JavaRandom(seed) for seed in seeds.tolist()]
+def test_draws_are_those_of_java(golden: Golden):
+    """The first ones of the seed 42 are what ``java.util.Random`` itself answers."""
+    drawn = Random(np.array([42]))
+    assert [drawn.next_signed().item() for _ in range(3)] == [-1170105035, 234785527, -1360544799]
+    drawn = Random(np.array([42, 42]))
+    drawn.next_int(10, np.array([1]))
+    assert drawn.next_int(10).tolist() == [0, 3], "only the chosen rows draw"
+    assert Random(np.array([42])).next_double().item() == 0.7275636800328681
+
+    seeds = np.arange(4_000)
+    bounds = np.tile([1, 7, 64, 2**30 + 1, 2**31 - 2, 2**31 - 1, 2**31, 2**40], 500)
+    ways = {f"below {bound}": lambda one, bound=bound: one.next_int(bound) for bound in BOUNDS}
+    ways |= {
+        "below a bound of each row": lambda one: one.next_long(bounds),
+        "doubles": Random.next_double,
+        "whole ints": Random.next_signed,
+    }
+    texts = {}
+    for name, draw in ways.items():
         drawn = Random(seeds)
-        for _ in range(4):
-            assert drawn.next_int(bound).tolist() == [one.next_int(bound) for one in expected]
-
-    def test_draws_with_a_bound_for_each_row_agree(self):
-        seeds = np.arange(4_000)
-        bounds = np.tile([1, 7, 64, 2**30 + 1, 2**31 - 2, 2**31 - 1, 2**31, 2**40], 500)
-        expected = [JavaRandom(seed) for seed in seeds.tolist()]
-        drawn = Random(seeds)
-        for _ in range(4):
-            assert drawn.next_long(bounds).tolist() == [
-                next_below(one, bound) for one, bound in zip(expected, bounds.tolist(), strict=True)
-            ]
-
-    def test_only_the_chosen_rows_draw(self):
-        drawn = Random(np.array([42, 42]))
-        drawn.next_int(10, np.array([1]))
-        assert drawn.next_int(10).tolist() == [0, 3]
-
-    def test_doubles_and_whole_ints_agree(self):
-        seeds = np.arange(1_000)
-        expected = [JavaRandom(seed) for seed in seeds.tolist()]
-        drawn = Random(seeds)
-        assert drawn.next_double().tolist() == [one.next_double() for one in expected]
-        assert drawn.next_signed().tolist() == [one.next_int() for one in expected]
+        texts[name] = told([str(number) for _ in range(4) for number in draw(drawn).tolist()])
+    golden("draws.txt", sections(texts))

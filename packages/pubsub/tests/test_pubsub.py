@@ -1,9 +1,6 @@
 """Beam's transforms of Pub/Sub with Google's client, against a server on loopback."""
 
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,12 +10,18 @@ import apache_beam as beam
 import page_programs
 import pytest
 from apache_beam.io import ReadFromPubSub, WriteToPubSub
-from apache_beam.io.gcp.pubsub import MultipleReadFromPubSub, PubSubSourceDescriptor
+from apache_beam.io.gcp.pubsub import (
+    MultipleReadFromPubSub,
+    PubsubMessage,
+    PubSubSourceDescriptor,
+)
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineResult, PipelineState
-from apache_beam.transforms.window import FixedWindows
+from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from in_process import Crashes, Spark, StreamingRunner
+from in_process_batch import BatchRunner
+from lines import Lines
 from numbers_sink import write_numbers, written
 from waiting import until
 
@@ -27,7 +30,6 @@ from sparkbeam_pubsub import read as pubsub_read
 from sparkbeam_pubsub.watermark import SAMPLE_SECONDS, SampledWatermark
 
 api = pytest.importorskip("google.pubsub_v1")
-pubsub_program = pytest.importorskip("pubsub_program")
 pubsub_server = pytest.importorskip("pubsub_server")
 yaml_io = pytest.importorskip("apache_beam.yaml.yaml_io")
 
@@ -58,45 +60,6 @@ def subscribed(store: Any) -> Any:
 def publish(store: Any, *messages: tuple[bytes, dict[str, str]]) -> None:
     found = [api.PubsubMessage(data=data, attributes=named) for data, named in messages]
     store.publish(api.PublishRequest(topic=TOPIC, messages=found))
-
-
-@pytest.mark.long("25 s; others write and read in process")
-def test_messages_that_are_written_in_batch_are_read_as_a_stream(
-    subscribed: Any, tmp_path: Path
-) -> None:
-    done = subprocess.run(
-        [sys.executable, pubsub_program.__file__, str(tmp_path), TOPIC, SUBSCRIPTION],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = [line for file in tmp_path.glob("read/*.json") for line in file.read_text().split("\n")]
-    rows = {found["data"]: found for found in map(json.loads, filter(None, lines))}
-    published = {message.data: message for message in subscribed.published[TOPIC]}
-    received = {name: int(published[name.encode()].publish_time.timestamp()) for name in rows}
-    assert {name: (found["names"], found["key"]) for name, found in rows.items()} == {
-        "plain": ("", ""),
-        "a": ("at,id", ""),
-        "b": ("at,id", ""),
-        "c": ("user", "k"),
-    }
-    assert [rows[name]["at"] for name in "ab"] == [1_000_000_000_500_000] * 2
-    assert [rows[name]["at"] // 10**6 for name in ("plain", "c")] == [
-        received[name] for name in ("plain", "c")
-    ]
-    assert (
-        len(
-            {
-                message.attributes["id"]
-                for message in published.values()
-                if "id" in message.attributes
-            }
-        )
-        == 2
-    )
-    assert not subscribed.waiting[SUBSCRIPTION]
 
 
 def test_a_stream_is_written(subscribed: Any) -> None:
@@ -157,6 +120,44 @@ def test_nothing_is_lost_and_an_id_is_read_once_over_runs_and_a_crash(
     assert read(subscribed, spark, tmp_path, 5, **given) == [0, 1, 2, 3, 4]
     publish(subscribed, numbers[4], (b"7", {"id": "7"}))
     assert read(subscribed, spark, tmp_path, 6, **given) == [0, 1, 2, 3, 4, 7]
+
+
+def row(message: Any, timestamp: Any = beam.DoFn.TimestampParam) -> list[Any]:
+    """Describe a message."""
+    names, key = sorted(message.attributes), message.ordering_key
+    return [message.data.decode(), timestamp.micros, names, key]
+
+
+def test_messages_that_are_written_in_batch_are_read_as_a_stream(
+    subscribed: Any, tmp_path: Path
+) -> None:
+    with beam.Pipeline(BatchRunner()) as p:
+        _ = p | beam.Create([b"plain"]) | WriteToPubSub(TOPIC)
+        timed = p | "Timed" >> beam.Create([b"a", b"b"])
+        stamped = timed | beam.Map(lambda data: TimestampedValue(data, 1_000_000_000.5))
+        _ = stamped | "An id" >> WriteToPubSub(TOPIC, id_label="id", timestamp_attribute="at")
+        ordered = p | "Ordered" >> beam.Create(
+            [PubsubMessage(b"c", {"user": "ada"}, None, None, "k")]
+        )
+        _ = ordered | "In order" >> WriteToPubSub(TOPIC, True, publish_with_ordering_key=True)
+    published = {message.data: message for message in subscribed.published[TOPIC]}
+    ids = {message.attributes["id"] for message in published.values() if "id" in message.attributes}
+    assert len(ids) == 2
+    lines = Lines(tmp_path / "lines")
+    p = built(tmp_path)
+    messages = p | ReadFromPubSub(None, SUBSCRIPTION, "id", True, "at")
+    _ = messages | beam.Map(row) | "Note" >> beam.Map(lambda found: lines.note(json.dumps(found)))
+    result = p.run()
+    until(lambda: len(lines.read()) >= 4 and not subscribed.waiting[SUBSCRIPTION])
+    result.cancel()
+    received = {data: int(published[data].publish_time.timestamp()) for data in (b"plain", b"c")}
+    found = [json.loads(line) for line in lines.read()]
+    assert sorted([data, at // 10**6, *rest] for data, at, *rest in found) == [
+        ["a", 1_000_000_000, ["at", "id"], ""],
+        ["b", 1_000_000_000, ["at", "id"], ""],
+        ["c", received[b"c"], ["user"], "k"],
+        ["plain", received[b"plain"], [], ""],
+    ]
 
 
 AVRO = {"type": "record", "name": "r", "fields": [{"name": "i", "type": "int"}]}

@@ -14,9 +14,9 @@ from sparkbeam import SparkRunner
 pytest.importorskip("sqlglot")
 
 from test_calcite import TABLES
-from test_sql_expressions import ROWS, Mixed
 from test_sql_functions import FUNCTIONS, half, rows, twice
-from test_sql_in_windows import CLICKS, TEN, Click, clicks, stream
+from test_sql_in_windows import TEN, clicks, stream
+from test_sql_results import CLICKS, RELATIONS, Click, Mixed
 
 from sparkbeam_sql import with_sql_dead_letters, with_sql_functions
 from sparkbeam_sql.calcite import parse
@@ -34,6 +34,25 @@ def many(*n: int) -> int:
     return sum(n)
 
 
+COLUMNS = {
+    "PCOLLECTION": {
+        "id": "bigint",
+        "s": "string",
+        "f": "double",
+        "ts": "timestamp_ntz",
+        "rs": "array<struct<x: bigint, y: string>>",
+    }
+}
+
+
+def spark_sql(query: str) -> str:
+    return parse(query, COLUMNS).spark_sql(COLUMNS)
+
+
+def of_clicks(query: SqlTransform) -> Any:
+    return clicks(beam.Pipeline(BatchRunner())) | "Query" >> query
+
+
 def in_windows(query: str) -> Any:
     return clicks(beam.Pipeline(BatchRunner()), FixedWindows(10)) | "Query" >> SqlTransform(query)
 
@@ -45,7 +64,7 @@ def in_a_stream(query: str) -> Any:
 
 
 def expression(text: str) -> Any:
-    given = beam.Pipeline(BatchRunner()) | beam.Create(ROWS).with_output_types(Mixed)
+    given = beam.Pipeline(BatchRunner()) | beam.Create(RELATIONS["mixed"]).with_output_types(Mixed)
     query = SqlTransform(f"SELECT {text} AS x FROM PCOLLECTION")
     return given | beam.WindowInto(FixedWindows(1)) | "Query" >> query
 

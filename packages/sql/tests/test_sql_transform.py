@@ -129,39 +129,6 @@ def test_names_may_differ_only_in_their_case_or_be_ours(spark: Any) -> None:
         assert_that(rows, equal_to([(2, 1, 3, 4, 5, 6)]))
 
 
-class Line(NamedTuple):
-    sku: str
-    n: int | None
-
-
-class Order(NamedTuple):
-    id: int
-    lines: list[Line]
-
-
-def test_rows_of_an_array_are_unnested(spark: Any) -> None:
-    orders = [Order(1, [Line("a", 2), Line("b", None)]), Order(2, [])]
-    with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
-        rows = pipeline | beam.Create(orders).with_output_types(Order)
-        found = [
-            rows | "Comma" >> SqlTransform("SELECT id, r.sku FROM PCOLLECTION, UNNEST(lines) AS r"),
-            rows
-            | "Left"
-            >> SqlTransform(
-                "SELECT o.id, r.sku FROM PCOLLECTION o LEFT JOIN UNNEST(o.lines) AS r ON TRUE"
-            ),
-            rows
-            | "Group"
-            >> SqlTransform(
-                "SELECT COUNT(*) AS n, MAX(r.sku) FROM (SELECT lines AS l FROM PCOLLECTION) q, "
-                "UNNEST(q.l) AS r"
-            ),
-        ]
-        plain = found | beam.Flatten() | beam.Map(tuple)
-        expected = [*[(1, "a"), (1, "b")] * 2, (2, None), (2, "b")]
-        assert_that(plain, equal_to(expected))
-
-
 def test_a_function_of_the_session_is_called(spark: Any) -> None:
     spark.udf.register("twice", lambda number: 2 * number, "bigint")
     with beam.Pipeline(runner=SparkRunner(spark)) as pipeline:
@@ -189,18 +156,7 @@ def test_an_empty_input_has_no_rows(spark: Any) -> None:
     [
         (SqlTransform("SELECT id FROM t"), ConfigurationError, "'Query': There is no table 't'"),
         (SqlTransform("SELECT nosuch(id) FROM PCOLLECTION"), ConfigurationError, "(?i)nosuch"),
-        (SqlTransform("SELECT 1", dialect="zetasql"), ConfigurationError, "dialect='zetasql'"),
         (SqlTransform("DROP TABLE t"), UnsupportedTransform, "'Query' cannot run.*DROP"),
-        (
-            SqlTransform("INSERT INTO t SELECT 1"),
-            UnsupportedTransform,
-            "INSERT.*Write the rows of the query with a transform",
-        ),
-        (
-            SqlTransform("SELECT 1", ddl="CREATE EXTERNAL TABLE t (a INT) TYPE text LOCATION 's'"),
-            UnsupportedTransform,
-            r"support ddl other than SET.*Read tables with transforms.*\| SqlTransform",
-        ),
     ],
 )
 def test_a_wrong_query_is_an_error_with_the_label_and_is_not_logged_beside(
