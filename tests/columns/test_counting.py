@@ -1,6 +1,5 @@
 """Counters and distributions that compiled functions update."""
 
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -134,25 +133,6 @@ def test_a_block_that_is_refused_counts_nothing(function: Any, values: list[Any]
             over_columns.evaluate(column(values, INT))
 
     assert counted(run) == {}
-
-
-@pytest.mark.parametrize(
-    ("function", "reason"),
-    [
-        (
-            lambda x: LATEST.set(x),
-            "it updates 'latest', which is neither a counter nor a distribution",
-        ),
-        (lambda x: BUCKETS.update(x), "it calls .*, where it updates 'buckets', which .*"),
-        (lambda x: TOTAL.inc(x / 2), "it updates a metric by float"),
-        (lambda x: INC(x, x), "it updates a metric by int"),
-        (lambda x: UPDATE(), "it updates a metric by .*"),
-        (lambda x: Metrics.counter("a", str(x)).inc(), "it makes a metric with a name that .*"),
-        (lambda x: Metrics.counter(ODD, "a").inc(), "it raises ValueError"),
-    ],
-)
-def test_what_is_not_counted_over_columns(function: Any, reason: str) -> None:
-    assert re.fullmatch(reason, refusal(function, INT))
 
 
 def test_text_is_no_amount() -> None:

@@ -319,7 +319,7 @@ def hostile_texts(draw: Any) -> list[str]:
     return texts
 
 
-@examples(300)
+@examples(150)
 @given(hostile_texts(), st.sampled_from([*FUNCTIONS, "yields"]), st.booleans())
 def test_hostile_texts_give_what_python_gives(texts: list[str], name: str, in_bytes: bool) -> None:
     function = FUNCTIONS.get(name, yields)

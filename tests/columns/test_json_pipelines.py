@@ -13,7 +13,7 @@ from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from noting import found, note
 
-from sparkbeam import PipelineFailed, SparkRunner
+from sparkbeam import PipelineFailed
 from sparkbeam.io import ReadFromArrow
 
 Build = Callable[[Any], Any]
@@ -144,10 +144,3 @@ def test_an_error_is_that_of_the_step_that_parses() -> None:
         run(PIPELINES["in several steps"], with_a_tail, BatchRunner())
     assert isinstance(failure.value.__cause__, json.JSONDecodeError)
     assert "Extra data" in str(failure.value.__cause__)
-
-
-def test_an_explanation_says_that_the_data_tell() -> None:
-    p = beam.Pipeline(SparkRunner())
-    _ = PIPELINES["in several steps"](p | records(alike))
-    stages = SparkRunner().explain(p).stages
-    assert "Parse: columns, if it receives any at run time" in stages

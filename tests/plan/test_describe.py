@@ -23,6 +23,12 @@ def side_input(p: beam.Pipeline) -> Any:
     return keyed(p) | "Convert" >> beam.Map(lambda x, rates: x, beam.pvalue.AsDict(rates))
 
 
+def own_side_input(p: beam.Pipeline) -> Any:
+    pairs = keyed(p)
+    count = pairs | beam.combiners.Count.Globally()
+    return pairs | "Ask" >> beam.Map(lambda x, count: x, beam.pvalue.AsSingleton(count))
+
+
 def tagged(p: beam.Pipeline) -> None:
     few, many = keyed(p) | "Split" >> beam.Partition(lambda x, n: 0, 2)  # type: ignore[arg-type]
     few | beam.GroupByKey() | "Few" >> beam.Map(print)
@@ -57,6 +63,24 @@ EARLY = beam.WindowInto(
     trigger=trigger.AfterWatermark(early=trigger.AfterCount(3)),
     accumulation_mode=DISCARDING,
 )
+
+
+def several_reads(p: beam.Pipeline) -> None:
+    numbers = p | "Numbers" >> beam.Create([1, 2]) | beam.Reshuffle()
+    ones = numbers | "Ones" >> beam.Map(lambda number: (number, 1)).with_output_types(PAIRS)
+    twos = numbers | "Twos" >> beam.Map(lambda number: (number, 2)).with_output_types(PAIRS)
+    _ = (ones, twos) | "Both" >> beam.CoGroupByKey() | "Print both" >> beam.Map(print)
+    thrice = (ones, twos, ones) | beam.Flatten()
+    _ = thrice | "Group" >> beam.GroupByKey() | "Print" >> beam.Map(print)
+
+
+def state_and_trigger(p: beam.Pipeline) -> None:
+    pairs = keyed(p) | COUNTING.with_output_types(tuple[str, int])
+    _ = pairs | "State" >> beam.ParDo(Stateful())
+    _ = pairs | "Group" >> beam.GroupByKey() | "Print" >> beam.Map(print)
+
+
+PAIRS = tuple[int, int]
 PIPELINES: dict[str, Callable[[beam.Pipeline], Any]] = {
     "labels": lambda p: p | "Read a/b" >> beam.Create([1, 2]) | "x/y" >> beam.Map(str),
     "a group": grouped(),
@@ -67,6 +91,8 @@ PIPELINES: dict[str, Callable[[beam.Pipeline], Any]] = {
     "sums in sessions": lambda p: summed(SESSIONS)(p) | "Show" >> beam.Map(print),
     "a side input": side_input,
     "tagged outputs": tagged,
+    "several reads of one stage": several_reads,
+    "a state and a trigger, which read the same rows": state_and_trigger,
 }
 PLANS: dict[str, Plan] = {
     "an output that is read in both ways": Plan(
@@ -98,6 +124,7 @@ PLANS: dict[str, Plan] = {
 def test_stages(golden: Golden) -> None:
     plans = {name: translated(build)[1] for name, build in PIPELINES.items()}
     plans["sums of a stream with a trigger"] = translated(summed(EARLY), streaming=True)[1]
+    plans["rows that the workers keep"] = translated(own_side_input, local=True)[1]
     plans["columns of a source of Spark"] = planned(some_columns)
     texts = {name: [describe.stages(plan)] for name, plan in (plans | PLANS).items()}
     assert all(

@@ -55,24 +55,38 @@ def is_divided(plan: Plan) -> bool:
     return stage.creates
 
 
-LOCAL: list[list[str]] = [
-    [],
-    ["--spark_master=local[2]"],
-    ["--spark_master=local-cluster[2,1,512]"],
-]
 ELSEWHERE = [["--spark_master=spark://host:7077"], ["--spark_connect=sc://host:15002"]]
+READS: dict[str, Callable[[Path], Any]] = {
+    "text": lambda folder: beam.io.ReadFromText(f"{folder}/*.txt"),
+    "own": lambda folder: beam.io.Read(Lines(f"{folder}/*.txt")),
+}
 
 
-@pytest.mark.parametrize("options", LOCAL)
-def test_files_of_this_machine_are_divided_at_once(folder: Path, options: list[str]) -> None:
-    plan = planned(lambda p: p | beam.io.ReadFromText(f"{folder}/*.txt"), *options)
-    assert is_divided(plan)
-    assert len(plan.stages) == 1
-
-
-@pytest.mark.parametrize("options", ELSEWHERE)
-def test_workers_divide_files_of_other_machines(folder: Path, options: list[str]) -> None:
-    assert not is_divided(planned(lambda p: p | beam.io.ReadFromText(f"{folder}/*.txt"), *options))
+@pytest.mark.parametrize(
+    ("read", "options", "divided"),
+    [
+        *(
+            (READS["text"], options, True)
+            for options in (
+                [],
+                ["--spark_master=local[2]"],
+                ["--spark_master=local-cluster[2,1,1]"],
+            )
+        ),
+        (READS["own"], [], True),
+        *((READS["text"], options, False) for options in ELSEWHERE),
+        # A relative pattern is for the folder of the workers.
+        (lambda folder: beam.io.ReadFromText("*.txt"), [], False),
+        (lambda folder: beam.io.Read(Divided(f"{folder}/*.txt")), [], False),
+    ],
+)
+def test_files_of_this_machine_are_divided_at_once(
+    folder: Path, read: Any, options: list[str], divided: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    plan = planned(lambda p: p | read(folder), *options)
+    assert is_divided(plan) is divided
+    assert len(plan.stages) == 1 or not divided
 
 
 @pytest.mark.parametrize("options", ELSEWHERE)
@@ -88,21 +102,6 @@ def test_a_session_tells_where_its_workers_are(folder: Path, spark: Any) -> None
     p = beam.Pipeline(runner, argv=["--spark_master=spark://host:7077"])
     _ = p | beam.io.ReadFromText(f"{folder}/*.txt")
     assert is_divided(runner._plan(p, p.options.view_as(SparkBeamOptions)))
-
-
-def test_a_relative_pattern_is_for_the_folder_of_the_workers(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(folder)
-    assert not is_divided(planned(lambda p: p | beam.io.ReadFromText("*.txt")))
-
-
-@pytest.mark.parametrize(("source", "divided"), [(Lines, True), (Divided, False)])
-def test_whoever_divides_files_by_itself_does_so_in_workers(
-    folder: Path, source: type[Lines], divided: bool
-) -> None:
-    plan = planned(lambda p: p | beam.io.Read(source(f"{folder}/*.txt")))
-    assert is_divided(plan) is divided
 
 
 def test_very_many_files_are_left_to_workers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -152,12 +151,6 @@ def test_files_are_looked_for_once(folder: Path, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(parquet, "FileSystems", None)
     test_columns_of_divided_files_are_left_out(folder)
     assert len(splits) == 1
-
-
-READS: dict[str, Callable[[Path], Any]] = {
-    "text": lambda folder: beam.io.ReadFromText(f"{folder}/*.txt"),
-    "own": lambda folder: beam.io.Read(Lines(f"{folder}/*.txt")),
-}
 
 
 @pytest.mark.parametrize("tasks", ["1", "2", "7"])

@@ -9,10 +9,9 @@ from typing import Any
 import apache_beam as beam
 import pytest
 from apache_beam.metrics import Metrics, MetricsFilter
-from apache_beam.pvalue import AsDict, AsIter, AsList, AsSingleton
+from apache_beam.pvalue import AsDict, AsIter, AsSingleton
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.window import (
-    FixedWindows,
     GlobalWindows,
     Sessions,
     SlidingWindows,
@@ -23,7 +22,6 @@ from noting import noted, values
 from plans import translated
 
 from sparkbeam.errors import PipelineFailed
-from sparkbeam.explain import describe
 from sparkbeam.plan.model import Plan
 
 Build = Callable[[beam.Pipeline], Any]
@@ -56,32 +54,10 @@ def sessions(p: beam.Pipeline) -> Any:
     return of | beam.Map(lambda n, all_of: (n, sorted(all_of)), AsIter(everywhere))
 
 
-def other_windows(p: beam.Pipeline) -> Any:
-    of = numbers(p)
-    in_windows = of | beam.WindowInto(FixedWindows(10))
-    everywhere = of | "Everywhere" >> beam.WindowInto(FixedWindows(30))
-    return with_highest(in_windows, AsSingleton(highest(everywhere)))
-
-
-def nothing(p: beam.Pipeline) -> Any:
-    of = numbers(p) | beam.Filter(lambda n: n < 0)
-    return with_highest(of, AsSingleton(highest(of), default_value=-1))
-
-
 def with_default(p: beam.Pipeline) -> Any:
     of = numbers(p)
     none = of | "None" >> beam.Filter(lambda n: n < 0)
     return with_highest(of, AsSingleton(highest(none), default_value=-1))
-
-
-def with_defaults(p: beam.Pipeline) -> Any:
-    of = numbers(p)
-    return with_highest(of, AsSingleton(of | beam.combiners.Count.Globally()))
-
-
-def as_list(p: beam.Pipeline) -> Any:
-    of = numbers(p)
-    return of | beam.Map(lambda n, all_of: (n, sorted(all_of)[:2]), AsList(of | beam.Distinct()))
 
 
 def as_dict(p: beam.Pipeline) -> Any:
@@ -105,15 +81,6 @@ def three_readers(p: beam.Pipeline) -> Any:
     return (asked, groups | beam.Map(lambda kv: (kv[0], len(list(kv[1]))))) | beam.Flatten()
 
 
-def two_that_wait(p: beam.Pipeline) -> Any:
-    of = numbers(p)
-    most = AsSingleton(highest(of))
-    least = AsSingleton(of | beam.CombineGlobally(min).without_defaults())
-    asked = with_highest(of, most)
-    other = of | "Other" >> beam.Map(lambda n, most, least: (n, most - least), most, least)
-    return (asked, other) | beam.Flatten()
-
-
 def rows(p: beam.Pipeline) -> Any:
     """Elements without columns."""
     of = numbers(p) | beam.Map(lambda n: {"n": n, "odd": [n % 2] * (n % 3)})
@@ -122,18 +89,8 @@ def rows(p: beam.Pipeline) -> Any:
 
 
 KEEPING = [
-    windowed(FixedWindows(10)),
-    windowed(SlidingWindows(10, 5)),
-    sessions,
-    nothing,
-    with_default,
-    with_defaults,
-    as_list,
-    as_dict,
-    one_after_the_other,
-    rows,
+    *(windowed(SlidingWindows(10, 5)), sessions, with_default, as_dict, one_after_the_other, rows)
 ]
-OTHERS = [other_windows, three_readers, two_that_wait]
 
 
 def plan_of(build: Build) -> Plan:
@@ -147,8 +104,8 @@ def test_what_waits_for_a_side_input_of_its_own_input_reads_files(build: Build) 
     assert all(plan.reads(stage) <= 1 for stage in plan.stages)
 
 
-@pytest.mark.part(4)
-@pytest.mark.parametrize("build", [*KEEPING, *OTHERS])
+@pytest.mark.part(3)
+@pytest.mark.parametrize("build", [*KEEPING, three_readers])
 def test_results_are_those_of_beam(build: Build) -> None:
     expected = noted(build, runner=FnApiRunner())
     for columns in ("auto", "off"):
@@ -251,9 +208,3 @@ def test_a_full_disk_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sparkbeam.worker.batch.spilling.pa.OSFile", Full)
     with pytest.raises(PipelineFailed, match=r"(?s)No space left on device.*Free space"):
         noted(rows)
-
-
-def test_explaining_tells_who_waits() -> None:
-    text = describe.stages(plan_of(KEEPING[0]))
-    assert "kept  in files by the workers, until s2 may start" in text
-    assert "none persisted" in text

@@ -40,27 +40,26 @@ class Shown:
 
 
 @pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
-class TestAnyPlan:
-    def test_there_is_one_box_for_each_stage(self, plan: Plan) -> None:
-        found = sorted(id for row in Shown(plan).rows for id in row)
-        assert found == sorted(stage.id for stage in plan.stages)
+def test_each_stage_has_a_box_below_those_that_it_reads(plan: Plan) -> None:
+    rows = Shown(plan).rows
+    assert sorted(id for row in rows for id in row) == sorted(stage.id for stage in plan.stages)
+    at = {id: number for number, row in enumerate(rows) for id in row}
+    for reader in plan.stages:
+        for tag in (*reader.inputs, *(t for s in reader.side_inputs for t in s.sources)):
+            assert at[plan.producer(tag).id] < at[reader.id]
 
-    def test_stages_stand_below_those_that_they_read(self, plan: Plan) -> None:
-        at = {id: number for number, row in enumerate(Shown(plan).rows) for id in row}
-        for reader in plan.stages:
-            for tag in (*reader.inputs, *(t for s in reader.side_inputs for t in s.sources)):
-                assert at[plan.producer(tag).id] < at[reader.id]
 
-    def test_the_flowchart_has_a_line_for_each_stage_and_edge(self, plan: Plan) -> None:
-        head, *lines = stage_graph.flowchart(sketch(plan)).splitlines()
-        assert head == "flowchart TD"
-        boxes = [re.fullmatch(r'  (stage\d+)\["([^"]*)"\]', line) for line in lines]
-        edges = [re.fullmatch(r'  (stage\d+) -\.?->\|"[^"]+"\| (stage\d+)', line) for line in lines]
-        assert all(bool(box) != bool(edge) for box, edge in zip(boxes, edges, strict=True))
-        names = [box[1] for box in boxes if box]
-        assert len(set(names)) == len(plan.stages)
-        assert {name for edge in edges if edge for name in edge.groups()} <= set(names)
-        assert len([edge for edge in edges if edge]) == len(sketch(plan).arrows)
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+def test_the_flowchart_has_a_line_for_each_stage_and_edge(plan: Plan) -> None:
+    head, *lines = stage_graph.flowchart(sketch(plan)).splitlines()
+    assert head == "flowchart TD"
+    boxes = [re.fullmatch(r'  (stage\d+)\["([^"]*)"\]', line) for line in lines]
+    edges = [re.fullmatch(r'  (stage\d+) -\.?->\|"[^"]+"\| (stage\d+)', line) for line in lines]
+    assert all(bool(box) != bool(edge) for box, edge in zip(boxes, edges, strict=True))
+    names = {box[1] for box in boxes if box}
+    assert len(names) == len(plan.stages)
+    assert {name for edge in edges if edge for name in edge.groups()} <= names
+    assert len([edge for edge in edges if edge]) == len(sketch(plan).arrows)
 
 
 def test_an_empty_plan_has_no_boxes() -> None:

@@ -1,16 +1,21 @@
 """Results are the same whether columns that nobody looks at are read or not."""
 
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from apache_beam.testing.util import assert_that, equal_to
 from hypothesis import given
 from hypothesis import strategies as st
 from in_process_batch import BatchRunner
-from noting import found, note
+from noting import found, note, values
 from whole import examples
+
+from sparkbeam import SparkRunner
+from sparkbeam.io import ReadFromSpark
 
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
@@ -29,6 +34,8 @@ TABLE = pa.table(
 def files(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("files")
     pq.write_table(TABLE, folder / "a.parquet")
+    other = TABLE.select(TABLE.column_names[::-1]).append_column("f", TABLE["a"])
+    pq.write_table(other, folder / "b.parquet", row_group_size=30)
     return f"{folder}/*.parquet"
 
 
@@ -36,15 +43,24 @@ Names = dict[str, str]
 """By what expression of ``x`` one gets a value, and what it is: a column, or ``made``."""
 
 
+Chain = tuple[list[str] | None, list[tuple[str, str]]]
+"""The columns that the user has chosen; and kinds of steps, with the text of their functions.
+
+The first one gets a dict.
+"""
+
+
 @st.composite
-def steps(draw: st.DrawFn) -> list[tuple[str, str]]:
-    """Kinds of steps, and the text of their functions; the first one gets a dict."""
-    names: Names = {f"x['{name}']": name for name in TABLE.column_names}
+def chains(draw: st.DrawFn) -> Chain:
+    columns: list[str] | None = draw(st.permutations(TABLE.column_names))
+    assert columns is not None
+    columns = columns[: draw(st.integers(2, 5))] if draw(st.booleans()) else None
+    names: Names = {f"x['{name}']": name for name in columns or TABLE.column_names}
     made = []
     for _ in range(draw(st.integers(1, 3))):
         if draw(st.booleans()):
             made.append(("Filter", draw(conditions(names))))
-        parts = [draw(values(names)) for _ in range(draw(st.integers(1, 4)))]
+        parts = [draw(parts_of(names)) for _ in range(draw(st.integers(1, 4)))]
         match draw(st.sampled_from(["tuple", "dict", "nested"])):
             case "dict":
                 texts = [f"'k{at}': {text}" for at, (text, _) in enumerate(parts)]
@@ -61,21 +77,23 @@ def steps(draw: st.DrawFn) -> list[tuple[str, str]]:
             made.append(("Reshuffle", ""))
         if draw(st.booleans()):
             made.append(("Flatten", draw(conditions(names))))
-    made.append(("Map", f"({draw(values(names))[0]}, {draw(values(names))[0]})"))
-    return made
+    made.append(("Map", f"({draw(parts_of(names))[0]}, {draw(parts_of(names))[0]})"))
+    return columns, made
 
 
 @st.composite
-def values(draw: st.DrawFn, names: Names) -> tuple[str, str]:
+def parts_of(draw: st.DrawFn, names: Names) -> tuple[str, str]:
     """A value, and what it is."""
     text = draw(st.sampled_from(sorted(names)))
     match draw(st.integers(0, 4)), names[text]:
         case 0, "a" | "d" | "c":
-            return f"({text} + 1)", "made"
+            return f"({text} * 4)", "made"
         case 1, kind if kind != "made":
             return f"({text} if {draw(conditions(names))} else {text})", kind
         case 2, "b":
             return f"(0 if {text} is None else 1)", "a"
+        case 3, _:
+            return "1", "a"
     return text, names[text]
 
 
@@ -90,11 +108,12 @@ def conditions(draw: st.DrawFn, names: Names) -> str:
     return f"{text} is not None"
 
 
-def results(files: str, chain: list[tuple[str, str]], *options: str) -> list[str] | str:
+def results(files: str, chain: Chain, *options: str) -> list[str] | str:
     found.clear()
+    columns, steps = chain
     p = beam.Pipeline(BatchRunner(), argv=list(options))
-    rows: Any = p | beam.io.ReadFromParquet(files)
-    for number, (kind, text) in enumerate(chain):
+    rows: Any = p | beam.io.ReadFromParquet(files, columns=columns)
+    for number, (kind, text) in enumerate(steps):
         function = eval(f"lambda x: {text}") if text else None
         match kind:
             case "Reshuffle":
@@ -114,6 +133,46 @@ def results(files: str, chain: list[tuple[str, str]], *options: str) -> list[str
 
 
 @examples(12)
-@given(steps())
-def test_what_is_not_read_makes_no_difference(files: str, chain: list[tuple[str, str]]) -> None:
+@given(chains())
+def test_what_is_not_read_makes_no_difference(files: str, chain: Chain) -> None:
     assert results(files, chain) == results(files, chain, "--columns=off")
+
+
+def test_of_a_file_with_other_columns_all_are_read(tmp_path: Path) -> None:
+    table = TABLE.select(["a", "b"]).slice(0, 2)
+    other = table.append_column("c", pa.array([1, 2]))
+    for number, one in enumerate((table, other, table.select(["a"]))):
+        pq.write_table(one, tmp_path / f"{number}.parquet")
+    read = beam.io.ReadFromParquet(f"{tmp_path}/*.parquet")
+    look = beam.Map(lambda row: (row["a"], row.get("c", 0), "b" in row))
+    assert sorted(values(lambda p: p | read | look)) == [
+        *((1, 0, False), (1, 0, True), (1, 1, True)),
+        *((2, 0, False), (2, 0, True), (2, 2, True)),
+    ]
+
+
+class Pair(NamedTuple):
+    number: int
+    text: str | None
+
+
+def test_rows_of_spark_come_without_the_columns_that_nobody_looks_at(
+    spark: Any, tmp_path: Path
+) -> None:
+    path = str(tmp_path / "rows")
+    rows = [(1, "a", 2**62), (2, "b", 5), (3, None, None)]
+    spark.createDataFrame(rows, "id long, name string, number long").write.parquet(path)
+    with beam.Pipeline(SparkRunner(spark)) as p:
+        read = [p | f"{n}" >> ReadFromSpark("parquet", {"path": path}) for n in range(3)]
+        some = read[0] | beam.Filter(lambda row: row.number is not None)
+        by_elements = some | beam.Map(lambda row: (row.id, row.number * 4))
+        assert_that(by_elements, equal_to([(1, 2**64), (2, 20)]), "by elements")
+        ones = read[1] | "without columns" >> beam.Map(lambda row: 1)
+        assert_that(ones | beam.CombineGlobally(sum), equal_to([3]), "count")
+        few = read[2] | "few" >> beam.Filter(lambda row: row.id < 3)
+        pairs = [
+            one | label >> beam.Map(lambda row: Pair(row.id, row.name)).with_output_types(Pair)
+            for label, one in (("all pairs", read[2]), ("few pairs", few))
+        ]
+        texts = pairs | beam.Flatten() | beam.Reshuffle() | beam.Map(lambda pair: pair.text)
+        assert_that(texts, equal_to(["a", "b", None, "a", "b"]), "texts")

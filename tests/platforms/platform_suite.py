@@ -81,29 +81,60 @@ def refusal(error: type[Exception], act: Callable[[], Any]) -> str | None:
 # The simulator.
 
 
-@pytest.mark.parametrize("name", [OPEN, SERVERLESS, FOREIGN])
-def test_queries_and_errors_of_the_server_pass(name: str, sessions: Callable[[str], Any]) -> None:
-    session = sessions(name)
-    assert session.range(10_000).selectExpr("sum(id)").first()[0] == 49_995_000
-    condition = refusal(AnalysisException, lambda: session.sql("select no_column"))
-    assert condition is not None
-    assert condition.startswith("UNRESOLVED_COLUMN")
+def test_platforms_refuse_what_their_documents_say(
+    sessions: Callable[[str], Any], tmp_path: Path
+) -> None:
+    serverless, standard, narrow = map(sessions, (SERVERLESS, STANDARD, NARROW))
+    conf, of_standard, frame = serverless.conf, standard.conf, serverless.range(3)
+    frame.createOrReplaceTempView("numbers")
+    stream = serverless.readStream.schema("number long").csv(str(tmp_path)).writeStream
+    jar, file = tmp_path / "a.jar", tmp_path / "a.txt"
+    jar.write_bytes(b"PK")
+    refused: dict[str, list[Callable[[], Any]]] = {
+        "CONFIG_NOT_AVAILABLE": [
+            lambda: conf.get("spark.sql.adaptive.enabled"),
+            lambda: conf.get("spark.master", "local"),
+            lambda: conf.get("spark.master", None),
+            lambda: conf.set("spark.sql.adaptive.enabled", "true"),
+            lambda: conf.unset("spark.sql.adaptive.enabled"),
+            lambda: serverless.sql("SET spark.sql.adaptive.enabled = true"),
+            lambda: of_standard.set("spark.jars", "a"),
+            lambda: of_standard.set("spark.executorEnv.PATH", "a"),
+        ],
+        "NOT_SUPPORTED_WITH_SERVERLESS": [
+            *(frame.persist, frame.cache, frame.unpersist, frame.checkpoint),
+            frame.localCheckpoint,
+            lambda: serverless.sql("CACHE TABLE numbers"),
+            lambda: serverless.catalog.cacheTable("numbers"),
+            lambda: frame.createGlobalTempView("everywhere"),
+            lambda: narrow.addArtifacts(str(jar)),
+        ],
+        "INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED": [
+            stream.format("noop").start,
+            stream.format("noop").trigger(processingTime="1 second").start,
+        ],
+    }
+    for condition, acts in refused.items():
+        for act in acts:
+            assert refusal(AnalysisException, act) == condition
+    for size in (1001, 100_000):  # The second one is sent in chunks.
+        file.write_text("." * size)
+        act = lambda: narrow.addArtifacts(str(file), file=True)  # noqa: E731
+        assert refusal(UnsupportedOperationException, act) == "ARTIFACT_TOO_LARGE"
 
 
-def test_serverless_has_six_settings(sessions: Callable[[str], Any]) -> None:
+def test_platforms_do_all_else(sessions: Callable[[str], Any], tmp_path: Path) -> None:
+    for name in (OPEN, SERVERLESS, FOREIGN):
+        assert sessions(name).range(10_000).selectExpr("sum(id)").first()[0] == 49_995_000
+        act = lambda name=name: sessions(name).sql("select no_column")  # noqa: E731
+        assert str(refusal(AnalysisException, act)).startswith("UNRESOLVED_COLUMN")
     conf = sessions(SERVERLESS).conf
-    for act in (
-        lambda: conf.get("spark.sql.adaptive.enabled"),
-        lambda: conf.get("spark.master", "local"),
-        lambda: conf.get("spark.master", None),
-        lambda: conf.set("spark.sql.adaptive.enabled", "true"),
-        lambda: conf.unset("spark.sql.adaptive.enabled"),
-        lambda: sessions(SERVERLESS).sql("SET spark.sql.adaptive.enabled = true"),
-    ):
-        assert refusal(AnalysisException, act) == "CONFIG_NOT_AVAILABLE"
     conf.set("spark.sql.shuffle.partitions", "3")
     assert conf.get("spark.sql.shuffle.partitions") == "3"
     assert set(conf.getAll) <= SERVERLESS_SETTINGS | CLIENT_SETTINGS
+    sessions(STANDARD).conf.set("spark.sql.adaptive.enabled", "true")
+    (tmp_path / "a.txt").write_text("." * 900)
+    sessions(NARROW).addArtifacts(str(tmp_path / "a.txt"), file=True)
 
 
 def test_settings_of_a_new_session_that_serverless_refuses_are_warnings(
@@ -120,24 +151,6 @@ def test_settings_of_a_new_session_that_serverless_refuses_are_warnings(
     session.stop()
 
 
-def test_serverless_persists_nothing(sessions: Callable[[str], Any]) -> None:
-    session = sessions(SERVERLESS)
-    frame = session.range(3)
-    frame.createOrReplaceTempView("numbers")
-    for act in (
-        frame.persist,
-        frame.cache,
-        frame.unpersist,
-        frame.checkpoint,
-        frame.localCheckpoint,
-        lambda: session.sql("CACHE TABLE numbers"),
-        lambda: session.catalog.cacheTable("numbers"),
-        lambda: frame.createGlobalTempView("everywhere"),
-    ):
-        assert refusal(AnalysisException, act) == "NOT_SUPPORTED_WITH_SERVERLESS"
-    assert frame.count() == 3
-
-
 def test_a_local_checkpoint_belongs_to_its_session_though_another_one_is_active(
     sessions: Callable[[str], Any],
 ) -> None:
@@ -145,44 +158,6 @@ def test_a_local_checkpoint_belongs_to_its_session_though_another_one_is_active(
     other = sessions(CHECKPOINTED)
     assert SparkSession.active() is not other
     assert local_checkpoint(other.range(3)).count() == 3
-
-
-def test_serverless_starts_no_endless_stream(
-    sessions: Callable[[str], Any], tmp_path: Path
-) -> None:
-    rows = sessions(SERVERLESS).readStream.schema("number long").csv(str(tmp_path))
-    stream = rows.writeStream.format("noop")
-    for endless in (stream, stream.trigger(processingTime="1 second")):
-        condition = refusal(AnalysisException, endless.start)
-        assert condition == "INFINITE_STREAMING_TRIGGER_NOT_SUPPORTED"
-
-
-def test_serverless_takes_files_up_to_a_size_and_no_jars(
-    sessions: Callable[[str], Any], tmp_path: Path
-) -> None:
-    jar, file = tmp_path / "a.jar", tmp_path / "a.txt"
-    jar.write_bytes(b"PK")
-    file.write_text("." * 900)
-    session = sessions(NARROW)
-    act = lambda: session.addArtifacts(str(jar))  # noqa: E731
-    assert refusal(AnalysisException, act) == "NOT_SUPPORTED_WITH_SERVERLESS"
-    session.addArtifacts(str(file), file=True)
-    larger = tmp_path / "b.txt"
-    for size in (1001, 100_000):  # The second one is sent in chunks.
-        larger.write_text("." * size)
-        act = lambda: session.addArtifacts(str(larger), file=True)  # noqa: E731
-        assert refusal(UnsupportedOperationException, act) == "ARTIFACT_TOO_LARGE"
-
-
-def test_standard_refuses_settings_of_files_and_environments(
-    sessions: Callable[[str], Any],
-) -> None:
-    conf = sessions(STANDARD).conf
-    for key in ("spark.jars", "spark.files", "spark.executorEnv.PATH"):
-        act = lambda key=key: conf.set(key, "a")  # noqa: E731
-        assert refusal(AnalysisException, act) == "CONFIG_NOT_AVAILABLE"
-    conf.set("spark.sql.adaptive.enabled", "true")
-    assert conf.get("spark.master") == "local[2]"
 
 
 @pytest.mark.parametrize(("name", "is_kept"), [(OPEN, True), (FOREIGN, False)])

@@ -1,9 +1,13 @@
-"""A sink that skips a micro-batch that it has: numbers, in a file for each micro-batch."""
+"""A program whose sink skips a micro-batch that it has: numbers, in a file for each of them."""
 
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+from apache_beam.coders import VarIntCoder
+from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.window import TimestampedValue
+from in_process import Spark, streaming_pipeline
 from pyspark.sql.types import LongType, StructField, StructType
 
 from sparkbeam.io import ForeachBatch
@@ -26,6 +30,24 @@ def write_numbers(folder: Path) -> beam.PTransform:
         return rows | "Keep" >> ForeachBatch(keep, _SCHEMA)
 
     return beam.ptransform_fn(write)()
+
+
+def start(spark: Spark, folder: Path, numbers: int, seconds: int) -> Any:
+    """Starts a program that batches numbers, each in one of some seconds, and writes them."""
+    events = TestStream(coder=VarIntCoder())
+    for second in range(seconds):
+        some = [TimestampedValue(number, second) for number in range(second, numbers, seconds)]
+        events = events.add_elements(some).advance_watermark_to(second)
+    p = streaming_pipeline(spark, folder / "checkpoint")
+    _ = (
+        p
+        | events.advance_watermark_to_infinity()
+        | beam.WithKeys(lambda number: number % 2).with_output_types(tuple[int, int])
+        | beam.GroupIntoBatches(5)
+        | beam.FlatMapTuple(lambda _, numbers: numbers)
+        | write_numbers(folder)
+    )
+    return p.run()
 
 
 def written(folder: Path) -> list[int]:

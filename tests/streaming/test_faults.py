@@ -6,13 +6,9 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-import apache_beam as beam
 import pytest
-from apache_beam.coders import VarIntCoder
-from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.window import TimestampedValue
-from in_process import Crash, FailingWrites, Point, Spark, rounds, streaming_pipeline
-from numbers_sink import write_numbers, written
+from in_process import Crash, FailingWrites, Point, Spark, rounds
+from numbers_sink import start, written
 
 from sparkbeam.errors import CheckpointFailed, PipelineFailed
 from sparkbeam.streaming.checkpoint_files import LocalFiles
@@ -26,21 +22,7 @@ NUMBERS = list(range(24))
 
 @rounds(4)
 def run(spark: Spark, folder: Path) -> None:
-    """Batches numbers, and writes each micro-batch into a file that it then has."""
-    events = TestStream(coder=VarIntCoder())
-    for second in range(6):
-        some = [TimestampedValue(number, second) for number in NUMBERS[second::6]]
-        events = events.add_elements(some).advance_watermark_to(second)
-    with streaming_pipeline(spark, folder / "checkpoint") as p:
-        _ = (
-            p
-            | events.advance_watermark_to_infinity()
-            | beam.Reshuffle()
-            | beam.WithKeys(lambda number: number % 2).with_output_types(tuple[int, int])
-            | beam.GroupIntoBatches(5)
-            | beam.FlatMapTuple(lambda _, numbers: numbers)
-            | write_numbers(folder)
-        )
+    start(spark, folder, len(NUMBERS), seconds=6).wait_until_finish()
 
 
 def test_a_full_disk_is_named_and_nothing_is_lost(

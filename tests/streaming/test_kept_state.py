@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
-import golden
 import pytest
 from apache_beam.coders import (
     BytesCoder,
@@ -29,7 +28,9 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
-from command import command
+from command import answer, command
+from golden import STORED, unpack
+from golden_files import Golden, sections
 from in_process import Checkpoint, Crashes, Spark, rounds, streaming_pipeline
 
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, PipelineFailed
@@ -103,14 +104,6 @@ def test_the_state_of_a_windowed_count_equals_a_plain_evaluation(counted: Stored
     assert found == expected
 
 
-def test_one_key_is_shown_alone(counted: StoredState) -> None:
-    found = contents(counted, "Count", "question")
-    assert [(each["key"], each["values"]) for each in found] == [
-        ("question", [1]),
-        ("question", [1]),
-    ]
-
-
 def test_an_unknown_key_or_step_is_an_error_that_names_what_there_is(counted: StoredState) -> None:
     with pytest.raises(ConfigurationError, match=r"--key='hamlet' is not a key .*'question'"):
         contents(counted, "Count", "hamlet")
@@ -118,46 +111,17 @@ def test_an_unknown_key_or_step_is_an_error_that_names_what_there_is(counted: St
         contents(counted, "Windows")
 
 
-def of_golden(folder: Path, plan: Any = None) -> StoredState:
-    kept = golden.unpack(golden.STORED, folder)
-    return read_state(str(folder), StandIn(kept), plan)
+def lines(state: StoredState, step: str, key: str | None = None) -> list[str]:
+    return [line for found in state.states(step, key) for line in found.lines()]
 
 
-HALF = range(20)
-"""The numbers of a stored checkpoint."""
-
-
-def test_it_reads_the_state_of_a_stored_checkpoint(tmp_path: Path) -> None:
-    state = of_golden(tmp_path)
-    thirds = {f"k{rest}": [n for n in HALF if n % 3 == rest] for rest in range(3)}
-    first = {key: [n for n in some if n < 20] for key, some in thirds.items()}
-    assert {each["key"]: each["values"] for each in contents(state, "Sum")} == {
-        key: [[sum(some)]] for key, some in first.items()
-    }
-    assert {each["key"]: each["values"] for each in contents(state, "Groups")} == thirds
-    (most,) = contents(state, "Most")
-    assert most["values"] == [[19]]
-    found = {
-        (each["key"], each["name"]): each["values"]
-        for each in contents(state, "Remember")
-        if each["what"] == "state"
-    }
-    for key, some in thirds.items():
-        assert found[key, "all"] == some
-        assert found[key, "last"] == [f"number {some[-1]}"]
-    timers = [each for each in contents(state, "Remember") if each["what"] == "timer"]
-    assert [(each["name"], each["fires"]) for each in timers] == [
-        ("end", "1970-01-01T00:00:20Z")
-    ] * 3
-    waiting = [each for each in contents(state, "Ask") if each["what"] == "waiting"]
-    assert sum(each["count"] for each in waiting) == len(HALF)
-
-
-def test_sessions_are_shown_with_their_accumulators(tmp_path: Path) -> None:
-    found = contents(of_golden(tmp_path), "Count", "k0")
-    assert [(each["what"], each["window"], each["values"]) for each in found] == [
-        ("session", "1970-01-01T00:00:15Z to 1970-01-01T00:00:22Z", [[33, 2]])
-    ]
+def test_a_stored_checkpoint_is_shown(tmp_path: Path, golden: Golden) -> None:
+    stored = unpack(STORED, tmp_path)
+    state = read_state(str(tmp_path), StandIn(stored))
+    texts = {step: lines(state, step) for step in ("Sum", "Groups", "Most", "Remember", "Ask")}
+    texts["Count, one key"] = lines(state, "Count", "k0")
+    texts["Remember, in JSON"] = [json.dumps(content) for content in contents(state, "Remember")]
+    golden("state of a checkpoint.txt", sections(texts))
 
 
 # Coders.
@@ -296,8 +260,7 @@ def test_plain_values_are_decoded_wherever_they_come_from(tmp_path: Path) -> Non
 def test_what_is_shown_has_no_secret_and_nothing_that_a_terminal_obeys(tmp_path: Path) -> None:
     run = remembering(tmp_path, StrUtf8Coder(), lambda: "\x1b[31m password=Tr0ub4dor")
     state = read_state(str(tmp_path), run.store)
-    shown = [line for found in state.states("Keep") for line in found.lines()]
-    for text in [*shown, json.dumps(contents(state, "Keep"))]:
+    for text in [*lines(state, "Keep"), json.dumps(contents(state, "Keep"))]:
         assert "\x1b" not in text
         assert "Tr0ub4dor" not in text
 
@@ -315,42 +278,24 @@ def add_all(state: Any) -> None:
         state.add(value)
 
 
-@pytest.mark.parametrize(
-    ("spec", "put", "expected"),
-    [
-        (BagStateSpec("kept", WORDS_CODER), add_all, ["zero", "one"]),
-        (SetStateSpec("kept", WORDS_CODER), add_all, ["one", "zero"]),
-        (CombiningValueStateSpec("kept", combine_fn=sum), lambda state: state.add(7), [[7]]),
+def test_each_kind_of_state_is_decoded(tmp_path: Path, golden: Golden) -> None:
+    kinds: list[tuple[StateSpec, Callable[[Any], Any]]] = [
+        (BagStateSpec("bag", WORDS_CODER), add_all),
+        (SetStateSpec("set", WORDS_CODER), add_all),
+        (CombiningValueStateSpec("combining", combine_fn=sum), lambda state: state.add(7)),
         (
-            OrderedListStateSpec("kept", WORDS_CODER),
+            OrderedListStateSpec("ordered", WORDS_CODER),
             lambda state: state.add((Timestamp(5), "five")),
-            [["1970-01-01T00:00:05Z", "five"]],
         ),
-        (MapStateSpec("kept", NUMBERS, WORDS_CODER), put_all, [[0, "zero"], [1, "one more"]]),
-        (
-            MultimapStateSpec("kept", NUMBERS, WORDS_CODER),
-            put_all,
-            [[0, "zero"], [1, "one"], [1, "one more"]],
-        ),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, StateSpec) else "",
-)
-def test_each_kind_of_state_is_decoded(
-    tmp_path: Path, spec: StateSpec, put: Callable[[Any], Any], expected: list[Any]
-) -> None:
-    run = kept_by(tmp_path, spec, put)
-    (found,) = contents(read_state(str(tmp_path), run.store), "Keep")
-    assert found["name"] == "kept"
-    assert sorted(found["values"]) == sorted(expected)
-
-
-def test_of_a_large_bag_the_first_values_are_shown(tmp_path: Path) -> None:
-    spec = BagStateSpec("kept", NUMBERS)
-    run = kept_by(tmp_path, spec, lambda state: [state.add(number) for number in range(5000)])
-    (found,) = read_state(str(tmp_path), run.store).states("Keep")
-    (content,) = found.content()
-    assert (content["values"], content["count"]) == (list(range(100)), 5000)
-    assert ", 99, … 4,900 more" in "\n".join(found.lines())
+        (MapStateSpec("map", NUMBERS, WORDS_CODER), put_all),
+        (MultimapStateSpec("multimap", NUMBERS, WORDS_CODER), put_all),
+        (BagStateSpec("large", NUMBERS), lambda state: [state.add(n) for n in range(5000)]),
+    ]
+    found = []
+    for spec, put in kinds:
+        run = kept_by(tmp_path / spec.name, spec, put)
+        found += lines(read_state(str(tmp_path / spec.name), run.store), "Keep")
+    golden("kinds of state.txt", "\n".join(found))
 
 
 def test_state_that_is_damaged_is_an_error(tmp_path: Path) -> None:
@@ -410,18 +355,11 @@ def test_before_the_first_commit_there_is_no_state(counted: StoredState) -> None
     assert "yet: no micro-batch is committed." in " ".join(result.output.split())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--step", "Count"], "There is no checkpoint of a sparkbeam pipeline at"),
-        ([], "Missing option '--step'"),
-        (["--step", "Count", "--program", "none.py"], "There is no file 'none.py'"),
-        (["--step", "Count", "more"], "ARGUMENTS require --program."),
-    ],
-)
-def test_the_command_refuses_what_is_wrong(
-    tmp_path: Path, arguments: list[str], message: str
+def test_errors_of_the_command(
+    tmp_path: Path, golden: Golden, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    result = command("state", tmp_path, *arguments)
-    assert result.exit_code == 2
-    assert message in " ".join(result.output.split())
+    monkeypatch.chdir(tmp_path)
+    refused = [[], ["--step", "Count"], ["--step", "Count", "more"]]
+    refused += [["--step", "Count", "--program", "none.py"]]
+    texts = {" ".join(given): answer(command("state", "x", *given)) for given in refused}
+    golden("errors of state.txt", sections(texts), {str(tmp_path): "FOLDER"})

@@ -10,7 +10,7 @@ from apache_beam.coders import StrUtf8Coder, VarIntCoder
 from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
-from apache_beam.testing.util import TestWindowedValue, assert_that, equal_to
+from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.trigger import (
     AccumulationMode,
@@ -28,26 +28,18 @@ from apache_beam.transforms.userstate import (
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
-    IntervalWindow,
     Sessions,
-    SlidingWindows,
     TimestampCombiner,
     TimestampedValue,
 )
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
-from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming
 from in_process import Crashes, Measured, Spark, StreamingRunner, rounds, streaming_pipeline
-from remembering import Remembering, keys
+from remembering import Remembering
 
 from sparkbeam import SparkRunner
 
 # Some ask for the session as they run.
 pytestmark = [pytest.mark.xdist_group("spark"), pytest.mark.usefixtures("by_value")]
-
-IN_PROCESS = pytest.mark.part(2)
-"""By default a test with the fixture ``anywhere`` runs in process alone."""
-
-ON_TIME = PaneInfo(True, False, PaneInfoTiming.ON_TIME, 0, 0)
 
 
 @pytest.fixture(params=["in process", "on Spark"])
@@ -70,34 +62,6 @@ def earliest(size: int) -> beam.WindowInto:
     return beam.WindowInto(
         FixedWindows(size), timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST
     )
-
-
-@IN_PROCESS
-def test_a_result_older_than_the_watermark_is_in_time_downstream(anywhere: SparkRunner) -> None:
-    events = (
-        TestStream(coder=VarIntCoder())
-        .add_elements([TimestampedValue(4, 2), TimestampedValue(6, 1)])
-        .advance_watermark_to(3)
-        .advance_watermark_to(100)
-        .advance_watermark_to_infinity()
-    )
-    with pipeline(anywhere) as p:
-        largest = p | events | earliest(3) | beam.CombineGlobally(max).without_defaults()
-        window = IntervalWindow(0, 3)
-        assert_that(
-            largest,
-            equal_to([TestWindowedValue(6, Timestamp(1), [window], ON_TIME)]),
-            label="first",
-            reify_windows=True,
-        )
-        # All that came at second 3 at the earliest: a watermark for the whole pipeline drops it.
-        again = largest | "sum" >> beam.CombineGlobally(sum).without_defaults()
-        assert_that(
-            again,
-            equal_to([TestWindowedValue(6, Timestamp(1), [window], ON_TIME)]),
-            label="second",
-            reify_windows=True,
-        )
 
 
 def test_aggregations_in_a_chain_agree_in_each_window(anywhere: SparkRunner) -> None:
@@ -150,27 +114,6 @@ def test_a_slow_branch_does_not_hold_another_back() -> None:
         assert_that(counts, equal_to([2]), label="slow")
 
 
-def test_an_element_waits_for_the_window_of_its_side_input(anywhere: SparkRunner) -> None:
-    events = (
-        TestStream()
-        .add_elements([TimestampedValue("m", 1)], tag="main")
-        .advance_watermark_to_infinity(tag="main")
-        .add_elements([TimestampedValue("a", 2)], tag="side")
-        .advance_watermark_to(4, tag="side")
-        .add_elements([TimestampedValue("b", 5), TimestampedValue("c", 12)], tag="side")
-        .advance_watermark_to_infinity(tag="side")
-    )
-    with pipeline(anywhere) as p:
-        found = p | events
-        side = found["side"] | "side windows" >> beam.WindowInto(FixedWindows(10))
-        seen = (
-            found["main"]
-            | "main windows" >> beam.WindowInto(FixedWindows(10))
-            | beam.Map(lambda m, side: (m, sorted(side)), side=beam.pvalue.AsIter(side))
-        )
-        assert_that(seen, equal_to([("m", ["a", "b"])]))
-
-
 def state_after_expiry(keys: int, folder: Path) -> list[int]:
     """How many bytes the state has at the end of each micro-batch.
 
@@ -215,51 +158,42 @@ def late_elements(p: beam.Pipeline) -> int:
 
 
 @pytest.mark.parametrize("lateness", [0, 5])
-@pytest.mark.parametrize("trigger", [DefaultTrigger(), AfterWatermark(late=AfterCount(1))])
-def test_the_end_of_a_window_and_the_lateness_is_too_late(trigger: Any, lateness: int) -> None:
+@pytest.mark.parametrize(
+    ("windows", "trigger"),
+    [
+        (FixedWindows(10), DefaultTrigger()),
+        (FixedWindows(10), AfterWatermark(late=AfterCount(1))),
+        (Sessions(9), DefaultTrigger()),
+    ],
+)
+def test_the_end_of_a_window_and_the_lateness_is_too_late(
+    windows: Any, trigger: Any, lateness: int
+) -> None:
     events = (
         TestStream(coder=VarIntCoder())
         .advance_watermark_to(9 + lateness)
         .add_elements(at(1))
         .advance_watermark_to(10 + lateness)
-        .add_elements(at(2, 11 + lateness))
+        .add_elements(at(1, 11 + lateness))
         .advance_watermark_to_infinity()
     )
     with pipeline() as p:
-        windows = beam.WindowInto(
-            FixedWindows(10),
+        windowed = beam.WindowInto(
+            windows,
             trigger=trigger,
             accumulation_mode=AccumulationMode.DISCARDING,
             allowed_lateness=lateness,
         )
-        keyed = p | events | windows | beam.WithKeys("k")
+        typed = beam.Map(lambda n: ("k", n)).with_output_types(tuple[str, int])
+        keyed = p | events | typed | windowed
         grouped = keyed | beam.GroupByKey()
         assert_that(grouped, equal_to([("k", [1]), ("k", [11 + lateness])]), label="grouped")
         summed = keyed | beam.CombinePerKey(sum)
         assert_that(summed, equal_to([("k", 1), ("k", 11 + lateness)]), label="summed")
-        numbered = keyed | beam.ParDo(Numbering())
-        assert_that(numbered, equal_to(["1 ", f"{11 + lateness} "]), label="numbered")
-    assert late_elements(p) == 3
-
-
-USERS = 50
-
-
-@pytest.mark.part(5)
-@rounds(2)
-@pytest.mark.parametrize("window", [FixedWindows(10), SlidingWindows(10, 5), Sessions(10)])
-@pytest.mark.parametrize("what", [beam.GroupByKey(), beam.CombinePerKey(sum)])
-def test_windows_that_have_expired_leave_nothing(window: Any, what: Any, tmp_path: Path) -> None:
-    spark = Measured(keys)
-    events = TestStream(coder=VarIntCoder())
-    for user in range(USERS):
-        stamp = 30 * user
-        events = events.add_elements([TimestampedValue(user, stamp)]).advance_watermark_to(stamp)
-    with streaming_pipeline(spark, tmp_path) as p:
-        pairs = p | events | beam.Map(lambda user: (user, 1)) | beam.WindowInto(window)
-        _ = pairs | what | "Users" >> beam.Keys()
-    assert len(spark.found) >= USERS
-    assert 0 < max(spark.found) <= 3, "that of the user before may be there still"
+        if isinstance(windows, FixedWindows):  # State has no merging windows.
+            numbered = keyed | beam.ParDo(Numbering())
+            assert_that(numbered, equal_to(["1 ", f"{11 + lateness} "]), label="numbered")
+    assert late_elements(p) == 2 + isinstance(windows, FixedWindows)
 
 
 class SortedByTime(beam.ParDo):
@@ -364,51 +298,6 @@ class Tagged(beam.DoFn):
         self, tag: Any = beam.DoFn.DynamicTimerTagParam, time: Any = beam.DoFn.TimestampParam
     ) -> Iterator[tuple[str, int]]:
         yield tag, int(time)
-
-
-def test_each_dynamic_timer_fires_for_itself() -> None:
-    events = (
-        TestStream(coder=StrUtf8Coder())
-        .add_elements(["a@10", "b@20", "c@30", "a@12"])
-        .advance_watermark_to(15)
-        .add_elements(["b@"])
-        .advance_watermark_to_infinity()
-    )
-    with pipeline() as p:
-        fired = p | events | beam.WithKeys("k") | beam.ParDo(Tagged())
-        assert_that(fired, equal_to([("a", 12), ("c", 30)]))
-
-
-@IN_PROCESS
-def test_flatten_joins_bounded_and_unbounded(anywhere: SparkRunner) -> None:
-    events = (
-        TestStream(coder=VarIntCoder())
-        .add_elements(at(1, 12))
-        .advance_watermark_to(25)
-        .add_elements(at(28))
-        .advance_watermark_to_infinity()
-    )
-    with pipeline(anywhere) as p:
-        bounded = p | beam.Create([2, 13]) | beam.Map(lambda n: TimestampedValue(n, n))
-        sums = (
-            (bounded, p | events)
-            | beam.Flatten()
-            | beam.WindowInto(FixedWindows(10))
-            | beam.CombineGlobally(sum).without_defaults()
-        )
-        assert_that(sums, equal_to([3, 25, 28]))
-
-
-@pytest.mark.parametrize("before", [beam.Map(lambda n: n), beam.Distinct()])
-def test_what_goes_through_a_reshuffle_and_past_it_comes_once(before: Any) -> None:
-    events = TestStream(coder=VarIntCoder()).add_elements(at(1, 2)).advance_watermark_to(5)
-    with pipeline() as p:
-        numbers = p | events.add_elements(at(7)).advance_watermark_to_infinity()
-        numbers = numbers | beam.WindowInto(FixedWindows(10)) | before
-        spread = numbers | beam.Reshuffle()
-        both = (spread, numbers) | beam.Flatten()
-        assert_that(spread | "of one" >> beam.Map(lambda n: n), equal_to([1, 2, 7]), label="one")
-        assert_that(both | "of both" >> beam.Map(lambda n: n), equal_to([1, 2, 7] * 2))
 
 
 def build(p: beam.Pipeline) -> None:

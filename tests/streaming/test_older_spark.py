@@ -17,10 +17,8 @@ from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.streaming import execution, tick_source
 from sparkbeam.streaming.available_now import AvailableNowRun, has_caught_up
 from sparkbeam.streaming.checkpoint_files import LocalFiles
-from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
-from sparkbeam.streaming.generation import Generation
-from sparkbeam.streaming.source_watermarks import SourceClock
-from sparkbeam.streaming.tick_source import SourceSpec, TickReader
+from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.tick_source import TickReader
 from sparkbeam.upstream.spark import freezes_available_now, shown_offset
 from sparkbeam.upstream.stream_readers import SupportsTriggerAvailableNow
 from sparkbeam.wire.messages import SCHEMA, Message
@@ -34,13 +32,6 @@ def without_rows(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch
     monkeypatch.setattr(execution, "has_row_state", lambda session: False)
     with rounds(golden.ROUNDS):
         yield monkeypatch
-
-
-@pytest.fixture
-def without_freezing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Spark that does not tell Python sources of available-now runs."""
-    monkeypatch.setattr(execution, "freezes_available_now", lambda: False)
-    monkeypatch.setattr(tick_source, "_STOP_SECONDS", 0)
 
 
 def form_of(folder: Path) -> str:
@@ -126,94 +117,17 @@ class TestOffsetsInProgress:
             shown_offset(text)
 
 
-def reader_of(folder: Path, run: AvailableNowRun, clocks: int) -> TickReader:
-    kept = LocalFiles(str(folder))
-    generation = Generation.begin(kept, str(folder))
-    found = tuple(SourceClock(tag=tag) for tag in range(clocks))
-    return TickReader(SourceSpec(str(folder), clocks=found, generation=generation, run=run))
-
-
-def is_over(folder: Path, reader: TickReader) -> bool:
-    generation = reader._spec.generation
-    assert generation is not None
-    return FeedbackFiles(LocalFiles(str(folder))).is_over(generation.token)
-
-
-def commit(folder: Path, tick: dict[str, Any], at: int, **parts: Any) -> None:
-    """Notes a micro-batch that ended at a tick, with the offset of another source."""
-    log = folder / "offsets" / str(tick["number"] - 1)
-    log.parent.mkdir(exist_ok=True)
-    log.write_text("\n".join(["v1", "{}", json.dumps(tick), json.dumps({"at": at})]))
-    feedback = Feedback(tick["number"], finished=False, due=None, **parts)
-    FeedbackFiles(LocalFiles(str(folder))).write(feedback)
-
-
-@pytest.mark.usefixtures("without_freezing")
-class TestAvailableNow:
-    def test_a_run_ends_before_what_is_due_later(self, tmp_path: Path) -> None:
-        flags = "--trigger=available-now", "--shards=2"
-        pipeline = streaming_pipeline(Spark(repeatable=False), tmp_path, *flags)
-        _ = pipeline | PeriodicImpulse(fire_interval=3600)
-        result = pipeline.run()
-        assert result.wait_until_finish() == "DONE"
-        assert FeedbackFiles(LocalFiles(str(tmp_path))).last_number() is None
-
-    def test_sources_are_read_until_a_micro_batch_finds_nothing(self, tmp_path: Path) -> None:
-        reader = reader_of(tmp_path, AvailableNowRun(goes_on=True, takes_all=False), clocks=1)
-        tick, numbers = reader.initialOffset(), []
-        for at in (3, 6, 9, 9):
-            assert not is_over(tmp_path, reader)
-            _, tick = reader.read(tick)
-            commit(tmp_path, tick, at)
-            numbers.append(tick["number"])
-        assert numbers == [1, 2, 3, 4]
-        reader.read(tick)
-        assert is_over(tmp_path, reader)
-
-    def test_a_source_that_never_pauses_ends_a_run_too(self, tmp_path: Path) -> None:
-        reader = reader_of(tmp_path, AvailableNowRun(goes_on=True, takes_all=True), clocks=1)
-        tick = reader.initialOffset()
-        for at in (3, 6):
-            assert not is_over(tmp_path, reader)
-            _, tick = reader.read(tick)
-            commit(tmp_path, tick, at)
-        _, after = reader.read(tick)
-        assert is_over(tmp_path, reader)
-        assert after["number"] == 3, "rows that come until the query is stopped have a tick"
-
-    def test_a_source_with_a_limit_that_never_pauses_ends_a_run_once_it_has_caught_up(
-        self, tmp_path: Path
-    ) -> None:
-        reader = reader_of(tmp_path, AvailableNowRun(goes_on=True, takes_all=False), clocks=1)
-        assert reader._spec.generation is not None
-        tick = reader.initialOffset()
-        for at in (3, 6, 9):
-            assert not is_over(tmp_path, reader)
-            _, tick = reader.read(tick)
-            commit(tmp_path, tick, at)
-            if at == 6:
-                kept = FeedbackFiles(LocalFiles(str(tmp_path)))
-                kept.catch_up(reader._spec.generation.token, tick["number"])
-        reader.read(tick)
-        assert is_over(tmp_path, reader)
-
-    def test_sources_that_end_need_no_further_tick(self, tmp_path: Path) -> None:
-        reader = reader_of(tmp_path, AvailableNowRun(goes_on=False, takes_all=False), clocks=1)
-        tick = reader.initialOffset()
-        for at in (3, 3):
-            _, tick = reader.read(tick)
-            commit(tmp_path, tick, at)
-        _, after = reader.read(tick)
-        assert (after, is_over(tmp_path, reader)) == (tick, True)
-
-    def test_the_end_of_one_run_is_not_that_of_the_next(self, tmp_path: Path) -> None:
-        run = AvailableNowRun(goes_on=False, takes_all=False)
-        first = reader_of(tmp_path, run, clocks=0)
-        _, tick = first.read(first.initialOffset())
-        commit(tmp_path, tick, 0)
-        first.read(tick)
-        assert is_over(tmp_path, first)
-        assert not is_over(tmp_path, reader_of(tmp_path, run, clocks=0))
+def test_a_run_ends_before_what_is_due_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(execution, "freezes_available_now", lambda: False)
+    monkeypatch.setattr(tick_source, "_STOP_SECONDS", 0)
+    flags = "--trigger=available-now", "--shards=2"
+    pipeline = streaming_pipeline(Spark(repeatable=False), tmp_path, *flags)
+    _ = pipeline | PeriodicImpulse(fire_interval=3600)
+    result = pipeline.run()
+    assert result.wait_until_finish() == "DONE"
+    assert FeedbackFiles(LocalFiles(str(tmp_path))).last_number() is None
 
 
 class Planned:

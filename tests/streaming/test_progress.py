@@ -1,6 +1,7 @@
 """What is told of a streaming query while it runs."""
 
 import json
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
 
@@ -8,8 +9,11 @@ import apache_beam as beam
 import pytest
 from apache_beam.coders import StrUtf8Coder, VarIntCoder
 from apache_beam.testing.test_stream import TestStream
+from apache_beam.transforms.timeutil import TimeDomain
+from apache_beam.transforms.userstate import TimerSpec, on_timer
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner, TimestampedValue
-from apache_beam.utils.timestamp import MAX_TIMESTAMP, Timestamp
+from apache_beam.utils.timestamp import MAX_TIMESTAMP
+from golden_files import Golden, sections
 from in_process import DURATIONS, Spark
 from in_process import streaming_pipeline as pipeline
 from remembering import Remembering
@@ -30,121 +34,110 @@ def at(*stamps: int) -> list[TimestampedValue]:
     return [TimestampedValue(stamp, stamp) for stamp in stamps]
 
 
-def stages(snapshots: list[StreamingProgress], label: str) -> list[StageProgress]:
-    """The stage with a label, after each micro-batch."""
-    found = [[s for s in each.stages if label in s.name.split(" + ")] for each in snapshots]
-    assert all(len(matching) == 1 for matching in found)
-    return [matching[0] for matching in found]
+def grouped(p: beam.Pipeline) -> None:
+    events = TestStream(coder=VarIntCoder()).add_elements(at(3, 5)).advance_watermark_to(7)
+    events = events.advance_watermark_to(12).advance_watermark_to_infinity()
+    earliest = TimestampCombiner.OUTPUT_AT_EARLIEST
+    windows = "Windows" >> beam.WindowInto(FixedWindows(10), timestamp_combiner=earliest)
+    pairs = p | events | windows | beam.WithKeys("k")
+    _ = pairs | beam.GroupByKey() | "After" >> beam.Map(str)
 
 
-def test_a_grouping_tells_its_watermarks_and_holds(snapshots: list[StreamingProgress]) -> None:
-    events = (
-        TestStream(coder=VarIntCoder())
-        .add_elements(at(3, 5))
-        .advance_watermark_to(7)
-        .advance_watermark_to(12)
-        .advance_watermark_to_infinity()
+def kept(p: beam.Pipeline) -> None:
+    events = TestStream(coder=StrUtf8Coder())
+    events = events.add_elements([TimestampedValue(word * 1000, 5) for word in "abc"])
+    events = events.advance_watermark_to(11).advance_watermark_to(30)
+    keyed = (
+        p
+        | events.advance_watermark_to_infinity()
+        | beam.WindowInto(FixedWindows(10), allowed_lateness=5)
+        | beam.WithKeys(lambda word: word[0])
     )
-    with pipeline() as p:
-        (
-            p
-            | events
-            | "Windows"
-            >> beam.WindowInto(
-                FixedWindows(10), timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST
-            )
-            | beam.WithKeys("k")
-            | beam.GroupByKey()
-            | "After" >> beam.Map(str)
-        )
-    after = stages(snapshots, "After")
-    assert [(s.input_watermark, s.output_watermark, s.hold) for s in after] == [
-        (None, None, None),
-        (Timestamp(7), Timestamp(3), Timestamp(3)),
-        (Timestamp(12), Timestamp(12), None),
-        (MAX_TIMESTAMP, MAX_TIMESTAMP, None),
-    ]
-    # It keeps nothing, so it is as far as the source.
-    before = stages(snapshots, "Windows")
-    assert [s.output_watermark for s in before[:3]] == [None, Timestamp(7), Timestamp(12)]
+    _ = keyed | "Group" >> beam.GroupByKey() | "Grouped" >> beam.Map(str)
+    _ = keyed | "Remember" >> beam.ParDo(Remembering())
 
 
-@pytest.mark.parametrize("size", [10, 10_000])
-def test_state_is_counted_until_its_windows_expire(
-    snapshots: list[StreamingProgress], size: int
-) -> None:
-    words = ["a" * size, "b" * size, "c" * size]
-    events = (
-        TestStream(coder=StrUtf8Coder())
-        .add_elements([TimestampedValue(word, 5) for word in words])
-        .advance_watermark_to(11)
-        .advance_watermark_to(30)
-    )
-    with pipeline() as p:
-        keyed = (
-            p
-            | events.advance_watermark_to_infinity()
-            | beam.WindowInto(FixedWindows(10), allowed_lateness=5)
-            | beam.WithKeys(lambda word: word[0])
-        )
-        keyed | "Group" >> beam.GroupByKey() | "Grouped" >> beam.Map(str)
-        keyed | "Remember" >> beam.ParDo(Remembering())
-    remembering = stages(snapshots, "Remember")
-    assert [stage.keys for stage in remembering] == [3, 3, 0, 0]
-    assert [stage.state_bytes > 3 * size for stage in remembering] == [True, True, False, False]
-    assert remembering[-1].state_bytes == 0
-    grouped = stages(snapshots, "Grouped")
-    assert grouped[0].keys == 3
-    assert grouped[0].state_bytes > 3 * size
-    assert (grouped[-1].keys, grouped[-1].state_bytes) == (0, 0)
+def waiting(p: beam.Pipeline) -> None:
+    events = TestStream().add_elements(at(1), tag="main").advance_watermark_to_infinity(tag="main")
+    events = events.add_elements(at(2), tag="side").advance_watermark_to_infinity(tag="side")
+    found = p | events
+    side = beam.pvalue.AsList(found["side"] | "windows" >> beam.WindowInto(FixedWindows(10)))
+    main = found["main"] | beam.WindowInto(FixedWindows(10))
+    _ = main | "Waits" >> beam.Map(lambda n, seen: (n, seen), seen=side)
 
 
-def test_what_waits_for_a_side_input_counts_as_state(snapshots: list[StreamingProgress]) -> None:
-    events = (
-        TestStream()
-        .add_elements(at(1), tag="main")
-        .advance_watermark_to_infinity(tag="main")
-        .add_elements(at(2), tag="side")
-        .advance_watermark_to_infinity(tag="side")
-    )
-    with pipeline() as p:
-        found = p | events
-        side = beam.pvalue.AsList(found["side"] | "windows" >> beam.WindowInto(FixedWindows(10)))
-        main = found["main"] | beam.WindowInto(FixedWindows(10))
-        main | "Waits" >> beam.Map(lambda n, seen: (n, seen), seen=side)
-    waits = stages(snapshots, "Waits")
-    assert waits[0].state_bytes > 0
-    assert waits[1].hold == Timestamp(1)
-    assert [stage.elements for stage in waits] == [0, 0, 0, 1]
+def late(p: beam.Pipeline) -> None:
+    events = TestStream(coder=VarIntCoder()).add_elements(at(1)).advance_watermark_to(13)
+    events = events.add_elements(at(2, 3)).add_elements(at(4, 15)).advance_watermark_to_infinity()
+    windows = p | events | "Windows" >> beam.WindowInto(FixedWindows(10))
+    _ = windows | beam.WithKeys("k") | beam.GroupByKey() | "After" >> beam.Map(str)
 
 
-def test_late_elements_are_counted_where_they_are_dropped(
-    snapshots: list[StreamingProgress],
-) -> None:
-    events = (
-        TestStream(coder=VarIntCoder())
-        .add_elements(at(1))
-        .advance_watermark_to(13)
-        .add_elements(at(2, 3))
-        .add_elements(at(4, 15))
-        .advance_watermark_to_infinity()
-    )
-    with pipeline() as p:
-        windows = p | events | "Windows" >> beam.WindowInto(FixedWindows(10))
-        windows | beam.WithKeys("k") | beam.GroupByKey() | "After" >> beam.Map(str)
-    assert [stage.dropped_late for stage in stages(snapshots, "After")] == [0, 0, 2, 3, 3]
-    assert {stage.dropped_late for stage in stages(snapshots, "Windows")} == {0}
-    assert snapshots[-1].dropped_late == 3
-
-
-def test_elements_add_up(snapshots: list[StreamingProgress]) -> None:
+def twice(p: beam.Pipeline) -> None:
     events = TestStream(coder=VarIntCoder()).add_elements(at(1, 2)).add_elements(at(3))
+    _ = p | events.advance_watermark_to_infinity() | "Twice" >> beam.FlatMap(lambda n: [n, n])
+
+
+def waits(domain: Any) -> beam.DoFn:
+    """A DoFn with a timer by a clock; only one in processing time keeps its elements' timestamp."""
+
+    class Waits(beam.DoFn):
+        TIMER = TimerSpec("due", domain)
+
+        def process(
+            self, element: tuple[str, int], timer: Any = beam.DoFn.TimerParam(TIMER)
+        ) -> Iterator[int]:
+            timer.set(100)
+            yield element[1]
+
+        @on_timer(TIMER)
+        def due(self) -> Iterator[int]:
+            yield 0
+
+    return Waits()
+
+
+def holders(p: beam.Pipeline) -> None:
+    events = TestStream(coder=VarIntCoder()).advance_watermark_to(1).add_elements(at(1))
+    events = events.advance_watermark_to(5).advance_watermark_to_infinity()
+    pairs = p | events | "Key" >> beam.WithKeys("k").with_output_types(tuple[str, int])
+    _ = pairs | "Event" >> beam.ParDo(waits(TimeDomain.WATERMARK))
+    _ = pairs | "Clock" >> beam.ParDo(waits(TimeDomain.REAL_TIME)) | "After" >> beam.Map(str)
+    earliest = TimestampCombiner.OUTPUT_AT_EARLIEST
+    windows = beam.WindowInto(FixedWindows(10), timestamp_combiner=earliest)
+    windowed = pairs | windows
+    _ = windowed | "Combine" >> beam.CombinePerKey(max) | "Combined" >> beam.Map(str)
+    _ = windowed | "Group" >> beam.GroupByKey() | "Grouped" >> beam.Map(str)
+
+
+def told(stage: StageProgress) -> str:
+    marks = [
+        f"{name} {'the end' if mark == MAX_TIMESTAMP else mark.micros // SECOND}"
+        for name, mark in (
+            ("at", stage.input_watermark),
+            ("output at", stage.output_watermark),
+            ("held at", stage.hold),
+        )
+        if mark is not None
+    ]
+    counts = f"{stage.elements} elements, {stage.keys} keys in {stage.state_bytes // 1000} KB"
+    held = [f"held by {stage.holder.what} of {stage.holder.step!r}"] if stage.holder else []
+    late = [f"{stage.dropped_late} late"] if stage.dropped_late else []
+    return f"  {stage.name}: {', '.join([*marks, counts, *held, *late])}"
+
+
+@pytest.mark.parametrize("build", [grouped, kept, waiting, late, twice, holders])
+def test_each_micro_batch_tells_of_its_stages(
+    build: Callable[[beam.Pipeline], None], snapshots: list[StreamingProgress], golden: Golden
+) -> None:
     with pipeline() as p:
-        p | events.advance_watermark_to_infinity() | "Twice" >> beam.FlatMap(lambda n: [n, n])
-    assert [snapshot.micro_batch for snapshot in snapshots] == [1, 2, 3]
-    twice = stages(snapshots, "Twice")
-    assert [stage.elements for stage in twice] == [2, 3, 3]
-    assert all(snapshot.per_second > 0 for snapshot in snapshots)
+        build(p)
+    assert [snapshot.micro_batch for snapshot in snapshots] == list(range(1, 1 + len(snapshots)))
+    assert all(snapshot.per_second >= 0 for snapshot in snapshots)
+    for each in snapshots:
+        assert each.dropped_late == sum(stage.dropped_late for stage in each.stages)
+    texts = {str(each.micro_batch): map(told, each.stages) for each in snapshots}
+    golden(f"progress of {build.__name__}.txt", sections(texts))
 
 
 def test_a_test_stream_is_not_behind(snapshots: list[StreamingProgress]) -> None:

@@ -2,6 +2,9 @@
 
 import json
 import os
+import shutil
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +16,7 @@ from golden_files import Golden, sections
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.observe.figures.progress import StreamingProgress
 from sparkbeam.observe.sinks.runner_metrics import runner_metrics
-from sparkbeam.streaming.status import Health, status
+from sparkbeam.streaming.status import status
 from sparkbeam.wire.timestamps import MAX_MICROS
 
 NOW = 2_000_000_000.0
@@ -65,207 +68,151 @@ def test_the_rate_of_a_step_is_that_of_the_last_micro_batches(checkpoint: Path) 
     assert {step.per_second for step in steps} == {500.0}
 
 
-def health(checkpoint: Path, **settings: Any) -> Health:
-    return status(str(checkpoint), now=NOW, **settings).health
-
-
-def test_a_pipeline_that_has_ended_is_well(checkpoint: Path) -> None:
-    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
-    found = status(str(checkpoint), now=NOW)
-    assert (found.health, found.progress.micro_batch, found.is_well) == (Health.FINISHED, 1, True)
-    (step,) = (step for step in found.progress.stages if "Group" in step.name)
-    assert step.input_watermark is not None
-
-
-def test_one_that_was_drained_is_told_from_one_that_ended_by_itself(checkpoint: Path) -> None:
-    (checkpoint / "sparkbeam/drain").touch()
-    found = status(str(checkpoint), now=NOW)
-    assert (found.health, found.is_well, found.draining) == (Health.DRAINED, True, False)
-    # Spark's sources have gone on for some micro-batches, and the last one was not committed.
-    spark(checkpoint, "offsets/141", "commits/140", ago=1e6)
-    found = status(str(checkpoint), now=NOW)
-    assert (found.health, found.progress.micro_batch, found.pending) == (Health.DRAINED, 1, None)
-    assert next(iter(found.lines())).startswith("drained: micro-batch 1 was committed ")
-
-
-def test_a_drain_that_has_not_ended_is_told(checkpoint: Path) -> None:
-    feedback(checkpoint)
-    spark(checkpoint, "offsets/0", "commits/0", ago=1e6)
-    (checkpoint / "sparkbeam/drain").touch()
-    found = status(str(checkpoint), now=NOW)
-    assert (found.health, found.draining) == (Health.IDLE, True)
-
-
-def test_micro_batches_without_a_tick_do_not_hide_the_last_one_that_had_one(
-    checkpoint: Path,
-) -> None:
-    feedback(checkpoint)
-    spark(checkpoint, "offsets/0", "commits/0", "commits/6", ago=1e6)
-    (checkpoint / "offsets/6").write_text('v1\n{}\n{"number": 1}\n17')
-    found = status(str(checkpoint), now=NOW)
-    assert (found.health, found.progress.micro_batch, found.since is None) == (
-        Health.IDLE,
-        1,
-        False,
-    )
-
-
-def test_how_often_a_driver_was_started_is_told(checkpoint: Path) -> None:
-    assert status(str(checkpoint), now=NOW).content()["generation"] == 1
+DONE = ("offsets/0", "commits/0")
 
 
 def sign(checkpoint: Path, **changes: Any) -> None:
     """Has the program of the pipeline given a sign of life."""
     feedback(checkpoint, summary={"ended": int((NOW - 60) * 1e6)})
-    spark(checkpoint, "offsets/0", "commits/0", ago=60)
+    spark(checkpoint, *DONE, ago=60)
     path = checkpoint / "sparkbeam/driver.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "written": NOW, **changes}))
 
 
-@pytest.mark.parametrize(
-    ("changes", "expected"),
-    [
-        ({"over": True, "state": "FAILED", "error": "Step 'Group' failed"}, Health.FAILED),
-        ({"over": True, "state": "CANCELLED"}, Health.STOPPED),
-        ({"over": True, "state": "DONE"}, Health.IDLE),
-        ({"over": False, "state": "RUNNING"}, Health.IDLE),
-        ({"over": False, "state": "RUNNING", "written": NOW - 29}, Health.IDLE),
-        ({"over": False, "state": "RUNNING", "written": NOW - 31}, Health.GONE),
-        # Another run has committed something since then, which leaves no signs.
-        ({"over": False, "state": "RUNNING", "written": NOW - 100}, Health.IDLE),
-    ],
-)
-def test_a_program_tells_how_it_ends_and_that_it_lives(
-    checkpoint: Path, changes: dict[str, Any], expected: Health
-) -> None:
-    sign(checkpoint, **changes)
-    found = status(str(checkpoint), now=NOW)
-    assert found.health is expected
-    assert found.is_well == (expected is Health.IDLE)
-    assert found.content()["error"] == changes.get("error", "")
-    assert ("Step 'Group' failed" in "\n".join(found.lines())) == (expected is Health.FAILED)
+def runs(checkpoint: Path, started: float, **changes: Any) -> None:
+    """Has a program started so many seconds ago, which runs."""
+    sign(checkpoint, over=False, state="RUNNING", started=NOW - started, **changes)
 
 
-@pytest.mark.parametrize(
-    ("started", "pending", "patience", "expected"),
-    [
-        (5, True, None, Health.STARTING),
-        (90, True, None, Health.STARTING),
-        (90, True, 10, Health.STARTING),
-        (599, True, None, Health.STARTING),
-        (601, True, None, Health.STUCK),
-        (601, True, 700, Health.STARTING),
-        (5, False, None, Health.STARTING),
-        (601, False, None, Health.STUCK),
-        # A micro-batch has been committed since the start, an hour ago.
-        (4000, True, None, Health.STUCK),
-        (None, True, None, Health.STUCK),
-    ],
-)
-@pytest.mark.parametrize("max_lag", [None, 60])
-def test_a_program_that_starts_after_a_downtime_is_starting(
-    checkpoint: Path,
-    started: float | None,
-    pending: bool,
-    patience: float | None,
-    expected: Health,
-    max_lag: float | None,
-) -> None:
-    begun = 0.0 if started is None else NOW - started
-    sign(checkpoint, over=False, state="RUNNING", started=begun)
+def down(checkpoint: Path, started: float, *, pending: bool) -> None:
+    """Has a program started after an hour's downtime."""
+    runs(checkpoint, started)
     ended = int((NOW - 3600) * 1e6)
     summary = {"ended": ended, "source_watermark": ended}
     feedback(checkpoint, summary=summary, due=None if pending else ended)
-    spark(checkpoint, "offsets/0", "commits/0", *["offsets/1"] * pending, ago=3600)
-    found = status(str(checkpoint), now=NOW, patience=patience, max_lag=max_lag)
-    assert found.health is expected
-    assert found.is_well == (expected is Health.STARTING)
-    if expected is Health.STARTING:
-        (headline, *_) = found.lines()
-        assert headline.startswith("starting: ")
-        assert "the program started " in headline
+    spark(checkpoint, *DONE, *["offsets/1"] * pending, ago=3600)
 
 
-@pytest.mark.parametrize(("started", "expected"), [(5, Health.STARTING), (601, Health.IDLE)])
-def test_the_first_start_is_one_too(checkpoint: Path, started: float, expected: Health) -> None:
-    sign(checkpoint, over=False, state="RUNNING", started=NOW - started)
-    for folder in ("offsets", "commits", "sparkbeam/feedback"):
-        for entry in (checkpoint / folder).iterdir():
-            entry.unlink()
-    assert health(checkpoint) is expected
-
-
-def test_a_program_with_nothing_to_do_is_idle_at_once(checkpoint: Path) -> None:
-    sign(checkpoint, over=False, state="RUNNING", started=NOW - 5)
-    assert health(checkpoint) is Health.IDLE
-
-
-def test_what_is_finished_is_well_whatever_its_program_has_said(checkpoint: Path) -> None:
-    sign(checkpoint, over=True, state="FAILED")
-    (checkpoint / "sparkbeam/finished").write_text("1")
-    assert health(checkpoint) is Health.FINISHED
-
-
-DONE = ("offsets/0", "commits/0")
-
-
-@pytest.mark.parametrize(
-    ("last", "begun", "settings", "expected"),
-    [
-        ({}, None, {}, Health.IDLE),
-        # A micro-batch may take a while, and a longer one after one that took long.
-        ({}, 50, {}, Health.RUNNING),
-        ({}, 70, {}, Health.STUCK),
-        ({}, 70, {"patience": 80}, Health.RUNNING),
-        ({"summary": {"duration": 20_000_000}}, 190, {}, Health.RUNNING),
-        # One that misses its time is stuck.
-        ({"due": int((NOW - 70) * 1e6)}, None, {}, Health.STUCK),
-        ({"due": int((NOW - 10) * 1e6)}, None, {}, Health.IDLE),
-        ({"due": int((NOW + 500) * 1e6)}, None, {}, Health.IDLE),
-        # A lag has a limit if one is given.
-        (LAGGING, None, {}, Health.IDLE),
-        (LAGGING, None, {"max_lag": 200}, Health.IDLE),
-        (LAGGING, None, {"max_lag": 50}, Health.BEHIND),
-    ],
-)
-def test_the_last_micro_batch_and_the_one_that_has_begun_tell_the_health(
-    checkpoint: Path,
-    last: dict[str, Any],
-    begun: float | None,
-    settings: dict[str, float],
-    expected: Health,
-) -> None:
+def quiet(checkpoint: Path, begun: float | None = None, **last: Any) -> None:
+    """Leaves no sign of life, but a micro-batch, and one that has begun."""
     (checkpoint / "sparkbeam/driver.json").unlink()
     feedback(checkpoint, **last)
     spark(checkpoint, *DONE, "offsets/.1.crc", ago=1e6)
     if begun is not None:
         spark(checkpoint, "offsets/1", ago=begun)
-    assert health(checkpoint, **settings) is expected
 
 
-def test_the_first_micro_batch_may_be_stuck(checkpoint: Path) -> None:
+def drained(checkpoint: Path, *entries: str) -> None:
+    (checkpoint / "sparkbeam/drain").touch()
+    spark(checkpoint, *entries, ago=1e6)
+
+
+def draining(checkpoint: Path) -> None:
+    feedback(checkpoint)
+    drained(checkpoint, *DONE)
+
+
+def without_ticks(checkpoint: Path) -> None:
+    feedback(checkpoint)
+    spark(checkpoint, *DONE, "commits/6", ago=1e6)
+    (checkpoint / "offsets/6").write_text('v1\n{}\n{"number": 1}\n17')
+
+
+def first(checkpoint: Path, started: float) -> None:
+    """Has a program started that has committed nothing yet."""
+    runs(checkpoint, started)
+    for folder in ("offsets", "commits", "sparkbeam/feedback"):
+        for entry in (checkpoint / folder).iterdir():
+            entry.unlink()
+
+
+def finished(checkpoint: Path) -> None:
+    sign(checkpoint, over=True, state="FAILED")
+    (checkpoint / "sparkbeam/finished").write_text("1")
+
+
+def first_is_stuck(checkpoint: Path) -> None:
     feedback(checkpoint)
     spark(checkpoint, "offsets/0", ago=70)
-    assert health(checkpoint) is Health.STUCK
 
 
-@pytest.mark.parametrize(("over", "expected"), [(False, Health.STUCK), (True, Health.IDLE)])
-def test_what_a_run_leaves_that_has_ended_in_order_is_not_late(
-    checkpoint: Path, over: bool, expected: Health
-) -> None:
+def late(checkpoint: Path, *, over: bool) -> None:
     sign(checkpoint, over=over, state="DONE" if over else "RUNNING")
     feedback(checkpoint, due=int((NOW - 70) * 1e6))
-    assert health(checkpoint) is expected
 
 
-@pytest.mark.parametrize(("started", "expected"), [(5, Health.IDLE), (61, Health.BEHIND)])
-def test_the_lag_of_a_downtime_is_no_failure_of_a_start(
-    checkpoint: Path, started: float, expected: Health
+def due(seconds: float) -> dict[str, Any]:
+    return {"due": int((NOW + seconds) * 1e6)}
+
+
+PATIENT, SHORT, LONG = {"patience": 80.0}, {"max_lag": 50.0}, {"max_lag": 200.0}
+CASES: dict[str, tuple[Callable[[Path], None], dict[str, float]]] = {
+    "ended": (lambda c: spark(c, *DONE, ago=1e6), {}),
+    "drained": (drained, {}),
+    # Spark's sources have gone on for some micro-batches, and the last one was not committed.
+    "drained, and gone on": (lambda c: drained(c, "offsets/141", "commits/140"), {}),
+    "draining": (draining, {}),
+    "micro-batches without a tick": (without_ticks, {}),
+    "failed": (lambda c: sign(c, over=True, state="FAILED", error="Step 'Group' failed"), {}),
+    "cancelled": (lambda c: sign(c, over=True, state="CANCELLED"), {}),
+    "done": (lambda c: sign(c, over=True, state="DONE"), {}),
+    "running": (lambda c: runs(c, 4000), {}),
+    "running, 29 s ago": (lambda c: runs(c, 4000, written=NOW - 29), {}),
+    "running, 31 s ago": (lambda c: runs(c, 4000, written=NOW - 31), {}),
+    # Another run has committed something since then, which leaves no signs.
+    "running, before the last micro-batch": (lambda c: runs(c, 4000, written=NOW - 100), {}),
+    **{
+        f"started {seconds} s ago after a downtime, {'pending' if pending else 'due'}, {more}": (
+            partial(down, started=seconds, pending=pending),
+            more,
+        )
+        for pending in (True, False)
+        for seconds in (5, 90, 599, 601, 4000)
+        for more in ({}, {"patience": 10.0}, {"patience": 700.0}, {"max_lag": 60.0})
+    },
+    "started 5 s ago for the first time": (partial(first, started=5), {}),
+    "started 601 s ago for the first time": (partial(first, started=601), {}),
+    "started with nothing to do": (lambda c: runs(c, 5), {}),
+    "finished, whatever the program says": (finished, {}),
+    "quiet": (quiet, {}),
+    # A micro-batch may take a while, and a longer one after one that took long.
+    "a micro-batch for 50 s": (lambda c: quiet(c, 50), {}),
+    "a micro-batch for 70 s": (lambda c: quiet(c, 70), {}),
+    "a micro-batch for 70 s, with patience": (lambda c: quiet(c, 70), PATIENT),
+    "one for 190 s after one of 20 s": (
+        lambda c: quiet(c, 190, summary={"duration": 20_000_000}),
+        {},
+    ),
+    "one missed by 70 s": (lambda c: quiet(c, **due(-70)), {}),
+    "one missed by 10 s": (lambda c: quiet(c, **due(-10)), {}),
+    "one in 500 s": (lambda c: quiet(c, **due(500)), {}),
+    "a lag": (lambda c: quiet(c, **LAGGING), {}),
+    "a lag within its limit": (lambda c: quiet(c, **LAGGING), LONG),
+    "a lag beyond its limit": (lambda c: quiet(c, **LAGGING), SHORT),
+    "the first micro-batch for 70 s": (first_is_stuck, {}),
+    "one missed by a program that runs": (partial(late, over=False), {}),
+    "one missed by a program that has ended": (partial(late, over=True), {}),
+}
+
+
+def test_the_health_is_told(
+    checkpoint: Path, tmp_path_factory: pytest.TempPathFactory, golden: Golden
 ) -> None:
-    sign(checkpoint, over=False, state="RUNNING", started=NOW - started)
-    ended = int((NOW - 3600) * 1e6)
-    feedback(checkpoint, summary={"ended": ended, "source_watermark": ended})
-    assert health(checkpoint, max_lag=60) is expected
+    texts = {}
+    for number, (name, (make, settings)) in enumerate(CASES.items()):
+        folder = tmp_path_factory.mktemp("case") / str(number)
+        shutil.copytree(checkpoint, folder)
+        make(folder)
+        found = status(str(folder), now=NOW, **settings)
+        assert found.content()["health"] == found.health.value
+        texts[name] = [
+            f"{found.health.name}, {'well' if found.is_well else 'not well'}, "
+            f"micro-batch {found.progress.micro_batch}, draining {found.draining}",
+            *list(found.lines())[:1],
+            *([found.content()["error"]] if found.content()["error"] else []),
+        ]
+    varying = {r"committed .*": "committed TIME", r"since .* ago": "since TIME"}
+    golden("health.txt", sections(texts), varying)
 
 
 def test_a_step_without_a_stored_name_has_its_address(checkpoint: Path) -> None:
@@ -295,6 +242,7 @@ def test_the_command_answers_in_words_and_as_json(checkpoint: Path, golden: Gold
     golden("status of a checkpoint.txt", text, varying)
     content = json.loads(command("status", "--json", checkpoint).output)
     assert (content["health"], content["micro_batch"]) == ("finished", 1)
+    assert content["generation"] == 1, "so often a driver was started"
     assert {step["output_watermark"] for step in content["steps"]} == {"end"}
 
 

@@ -13,7 +13,6 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 
 from sparkbeam.spark.capabilities import settings_for_now
 from sparkbeam.upstream.spark import has_row_state
-from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import (
     ByteMap,
     MemoryMap,
@@ -136,29 +135,6 @@ def large_values(step: int, entries: ByteMap) -> None:
     assert entries.get([b"largest", b"none", b"largest"])[1:] == [None, large[b"largest"]]
 
 
-def pages(step: int, entries: ByteMap) -> None:
-    state = ShardState(entries, cache_bytes=100_000)
-    assert state.value("step") == (step - 1 if step else None)
-    state.set_value("step", step)
-    stage = state.stage("stage")
-    for number in range(step * 500, step * 500 + 2000):
-        record = stage.record(b"key %d" % number)
-        record.set(b"sum", record.get(b"sum", 0) + 1)
-        if number % 100 == 0:
-            record.bag(b"bag").append([b"x" * 1000] * 100)
-            record.ordered(b"ordered").add((stamp, b"y" * 100) for stamp in range(1000))
-        record.set_timer(b"timer", 0, step * 1000 + number, number, None)
-    state.save()
-    stage = ShardState(entries).stage("stage")
-    assert stage.size[0] == 2000 + 500 * step
-    assert stage.next_due(0) == 0
-    expected = min(step + 1, 4)
-    assert stage.record(b"key 1900").get(b"sum") == expected
-    assert len(list(stage.record(b"key 1900").bag(b"bag"))) == 100 * expected
-    middle = stage.record(b"key 1900").ordered(b"ordered").range(500, 502)
-    assert [stamp for stamp, _ in middle] == [500] * expected + [501] * expected
-
-
 def failure(step: int, entries: ByteMap) -> None:
     assert isinstance(entries, PipelinedSparkMap)
     entries.put({b"key": b"value"})
@@ -178,7 +154,6 @@ Behaviour = tuple[Callable[[int, ByteMap], None], Iterable[str], int]
 BEHAVIOURS: dict[str, Behaviour] = {
     "maps_keep_their_entries_over_restarts": (contract, MAPS, 3),
     "maps_take_large_values": (large_values, MAPS, 2),
-    "pages_keep_their_records_over_restarts": (pages, ["pipelined"], 3),
     "a_failed_request_leaves_the_client_usable": (failure, ["pipelined"], 1),
     "this_version_of_pyspark_allows_pipelining": (chosen, ["per call"], 1),
 }

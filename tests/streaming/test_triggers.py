@@ -26,15 +26,11 @@ from apache_beam.transforms.combiners import (
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.trigger import (
     AccumulationMode,
-    AfterAll,
-    AfterAny,
     AfterCount,
-    AfterEach,
     AfterProcessingTime,
     AfterWatermark,
     DataLossReason,
     DefaultTrigger,
-    OrFinally,
     Repeatedly,
 )
 from apache_beam.transforms.window import (
@@ -267,36 +263,6 @@ def test_panes_are_those_of_the_model_after_a_crash(
     some: list[Windowing], events: list[Event], most: int, batch: int, when: str
 ) -> None:
     check(some, events, Crashes((batch, when)), most)
-
-
-BY_THE_CLOCK = {
-    "early": AfterWatermark(early=AfterProcessingTime(2)),
-    "early and late": AfterWatermark(early=AfterProcessingTime(2), late=AfterProcessingTime(2)),
-    "again": Repeatedly(AfterProcessingTime(2)),
-    "any": Repeatedly(AfterAny(AfterCount(3), AfterProcessingTime(2))),
-    "all": Repeatedly(AfterAll(AfterCount(3), AfterProcessingTime(2))),
-    "each": AfterEach(AfterProcessingTime(2), AfterWatermark(late=AfterCount(1))),
-    "or finally": OrFinally(Repeatedly(AfterProcessingTime(2)), AfterWatermark()),
-    "any or the end": AfterAny(Repeatedly(AfterProcessingTime(2)), DefaultTrigger()),
-}
-
-
-def replay(clock: int) -> list[Event]:
-    """Old events, one a second by the clock, and a watermark that comes to each window later."""
-    events: list[Event] = [Clock(clock)] if clock else []
-    for number in range(12):
-        events += [Elements(((number, 10 + number % 5),)), Clock(1)]
-    return [*events, Watermark(20), Clock(5), Elements(((12, 18),)), Clock(5), Watermark(24)]
-
-
-@pytest.mark.parametrize("clock", [0, 13, 10**9], ids=["before", "within", "behind"])
-def test_early_firings_do_not_depend_on_where_the_clock_is(clock: int) -> None:
-    windowings = [
-        Windowing(windows, of, mode, allowed_lateness=5)
-        for of in BY_THE_CLOCK.values()
-        for windows, mode in ((FixedWindows(10), DISCARDING), (Sessions(10), ACCUMULATING))
-    ]
-    check(windowings, replay(clock))
 
 
 def test_a_session_beside_one_whose_trigger_has_finished_is_another_one() -> None:

@@ -20,12 +20,9 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 import pytest
-from apache_beam.coders import VarIntCoder
-from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms.window import TimestampedValue
 from command import command
 from in_process import Crash, Crashes, Point, Spark, Writer, rounds, streaming_pipeline
-from numbers_sink import write_numbers, written
+from numbers_sink import start, written
 from test_folder_commits import BATCHES, ROWS, SINK_ID, Reader, Unsteady, as_spark, rows_in
 
 from sparkbeam.common import local_files
@@ -56,26 +53,8 @@ def short_micro_batches(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
-def start(spark: Spark, folder: Path) -> Any:
-    """Starts a program that batches numbers, and writes each micro-batch as a file."""
-    events = TestStream(coder=VarIntCoder())
-    for second in range(2):
-        some = [TimestampedValue(number, second) for number in NUMBERS[second::2]]
-        events = events.add_elements(some).advance_watermark_to(second)
-    p = streaming_pipeline(spark, folder / "checkpoint")
-    _ = (
-        p
-        | events.advance_watermark_to_infinity()
-        | beam.WithKeys(lambda number: number % 2).with_output_types(tuple[int, int])
-        | beam.GroupIntoBatches(5)
-        | beam.FlatMapTuple(lambda _, numbers: numbers)
-        | write_numbers(folder)
-    )
-    return p.run()
-
-
 def run(spark: Spark, folder: Path) -> None:
-    start(spark, folder).wait_until_finish()
+    start(spark, folder, len(NUMBERS), seconds=2).wait_until_finish()
 
 
 def fresh(folder: Path, name: str) -> Path:
@@ -352,7 +331,7 @@ def test_an_older_driver_neither_drains_the_newer_one_nor_gives_signs_for_it(
         (checkpoint / "sparkbeam/finished").unlink()
 
     spark.crash = Standstill((0, "operator 1"), meanwhile)
-    result = start(spark, tmp_path)
+    result = start(spark, tmp_path, len(NUMBERS), seconds=2)
     with pytest.raises(CheckpointTaken):
         result.wait_until_finish()
     content = json.loads(command("status", "--json", checkpoint).output)

@@ -40,7 +40,13 @@ from typing import Any, NamedTuple
 
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, SlidingWindows
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    Sessions,
+    SlidingWindows,
+    WindowFn,
+)
 from apache_beam.utils.timestamp import Duration
 
 FOREVER = 10**12
@@ -48,6 +54,9 @@ FOREVER = 10**12
 
 GLOBAL_END = FOREVER - 1
 EARLY, ON_TIME, LATE = "EARLY", "ON_TIME", "LATE"
+
+Span = tuple[int, int]
+"""Start and end of a window."""
 
 
 class Elements(NamedTuple):
@@ -329,6 +338,23 @@ def machine(of: trigger.TriggerFn) -> Machine:
     raise ValueError(of)
 
 
+def spans(fn: WindowFn, stamp: int) -> list[Span]:
+    """The windows of a timestamp, the newest first."""
+    match fn:
+        case FixedWindows(size=size):
+            start = stamp - stamp % seconds(size)
+            return [(start, start + seconds(size))]
+        case SlidingWindows(size=size, period=period):
+            last = stamp - stamp % seconds(period)
+            starts = range(last, stamp - seconds(size), -seconds(period))
+            return [(start, start + seconds(size)) for start in starts]
+        case Sessions(gap_size=gap):
+            return [(stamp, stamp + seconds(gap))]
+        case GlobalWindows():
+            return [(-FOREVER, GLOBAL_END)]
+    raise ValueError(fn)
+
+
 @dataclass
 class Window:
     """What there is of a window.
@@ -363,7 +389,7 @@ class Model:
 
     def __init__(self, windowing: Windowing) -> None:
         self._windowing = windowing
-        self._lateness = _seconds(windowing.allowed_lateness)
+        self._lateness = seconds(windowing.allowed_lateness)
         self._accumulates = windowing.accumulation_mode == trigger.AccumulationMode.ACCUMULATING
         self._loses = bool(windowing.triggerfn.may_lose_data(windowing).value)
         self._waits_for_end = bool(windowing.triggerfn.has_ontime_pane())
@@ -391,7 +417,7 @@ class Model:
         came: dict[tuple[int, int], list[int]] = {}
         closed = {window.span for window in self._windows if window.is_closed}
         for value, stamp in pairs:
-            for span in self._spans(stamp):
+            for span in spans(self._windowing.windowfn, stamp):
                 if self._watermark >= self._expiry(span[1]):
                     self.outcome.late += 1
                 elif span in closed:
@@ -405,21 +431,6 @@ class Model:
                 if into is window:
                     self._add(window, values)
             self._ask(window)
-
-    def _spans(self, stamp: int) -> list[tuple[int, int]]:
-        match self._windowing.windowfn:
-            case FixedWindows(size=size):
-                start = stamp - stamp % _seconds(size)
-                return [(start, start + _seconds(size))]
-            case SlidingWindows(size=size, period=period):
-                last = stamp - stamp % _seconds(period)
-                starts = range(last, stamp - _seconds(size), -_seconds(period))
-                return [(start, start + _seconds(size)) for start in starts]
-            case Sessions(gap_size=gap):
-                return [(stamp, stamp + _seconds(gap))]
-            case GlobalWindows():
-                return [(-FOREVER, GLOBAL_END)]
-        raise ValueError(self._windowing.windowfn)
 
     def _window(self, span: tuple[int, int], came: dict[Any, Any]) -> Window:
         """The window of elements, with what merges with it."""
@@ -543,7 +554,7 @@ class Model:
         return FOREVER if end == GLOBAL_END else end + self._lateness
 
 
-def _seconds(duration: Any) -> int:
+def seconds(duration: Any) -> int:
     return int(Duration.of(duration).micros // 1_000_000)
 
 
