@@ -425,6 +425,8 @@ SMALL: dict[str, Any] = {
     "worker.steps.element_tables._AT_ONCE": 3,
     "worker.row_formats.key_table.TABLE_BYTES": 3000,
     "worker.row_formats.key_table._KEYS_PER_PART": 2,
+    "worker.row_formats.element_rows.CELL_BYTES": 1,
+    "worker.row_formats.element_rows._FEWEST_ROWS": 2,
     "worker.row_formats.group_packs._LARGE": 60,
     "worker.row_formats.group_packs._MOST_WAITING": 2000,
     "worker.row_formats.group_pack_reader.LIST_BYTES": 120,

@@ -66,7 +66,7 @@ def test_few_keys_of_many_are_written_alone() -> None:
     with TemporaryDirectory() as folder, rounds(1):
         p = streaming_pipeline(spark, folder, "--allow_unsafe_triggers")
         made.build(p, streaming=True)
-        p.run()
+        p.run().wait_until_finish()
     first, *others = spark.found
     assert first < 20 * count
     assert max(others) < first / 50
