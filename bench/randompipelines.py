@@ -40,7 +40,10 @@ from sparkbeam.spark import session as sessions
 
 REPRODUCTION = """\
 cd tests; PYTHONPATH=..:. python - <<'END'
+from math import inf, nan
+from apache_beam import Row
 from random_aggregations import *
+from random_combines import *
 from random_panes import *
 from random_pipelines import *
 from random_runs import *

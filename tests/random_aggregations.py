@@ -8,7 +8,7 @@ elements, also where elements are late and the query crashes.
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -16,16 +16,33 @@ from typing import Any, NamedTuple
 from unittest import mock
 
 import apache_beam as beam
-import numpy as np
 import pyarrow as pa
 from apache_beam.coders import VarIntCoder
 from apache_beam.testing.test_stream import TestStream
-from apache_beam.transforms import combiners, cy_combiners
 from apache_beam.transforms.trigger import AccumulationMode, DefaultTrigger
 from apache_beam.transforms.window import FixedWindows, IntervalWindow, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
-from random_pipelines import Longest, Pairs, Window, at_the_end, put
+from physical import FORMS
+from random_combines import (
+    COMBINES,
+    GROUPS,
+    KEY_TYPES,
+    KEYS,
+    OBJECTS,
+    ORDERED,
+    SINGLY,
+    VALUE_TYPES,
+    VALUES,
+    Element,
+    Place,
+    aggregated,
+    is_odd,
+    name_of,
+    plain,
+    result_of,
+)
+from random_pipelines import Pairs, Window, put
 
 from sparkbeam.io import ReadFromArrow
 from sparkbeam.plan.grouping import GroupStrategy
@@ -44,6 +61,24 @@ class InColumns(NamedTuple):
     name: Any
     number: Any
     value: Any
+    more: Any
+
+
+Of = Callable[[InColumns], Any]
+
+_KEY: dict[str, Of] = {
+    "pair": lambda row: (row.name, row.number),
+    "maybe pair": lambda row: (row.name, row.number),
+    "deep": lambda row: (row.name, (row.number, ())),
+    "place": lambda row: Place(row.name, row.number),
+    "nothing": lambda row: (),
+    "None": lambda row: None,
+}
+_VALUE: dict[str, Of] = {
+    "pair": lambda row: (row.value, row.more),
+    "row": lambda row: beam.Row(a=row.value, b=row.more),
+}
+"""How keys and values are made of a row, where they are no single columns."""
 
 
 @dataclass(frozen=True)
@@ -54,119 +89,8 @@ class Arrival:
     watermark: int
 
 
-# Keys, values and what combines them.
-
-HUGE = 1 << 62
-
-KEYS: dict[str, tuple[Any, ...]] = {
-    "int": (0, -1, 7, 300),
-    "huge": (HUGE, -(1 << 63), 5),
-    "far": (0, 1 << 40, -(1 << 40)),
-    "text": ("a", "", "zoë", "\0", "k" * 150),
-    "bytes": (b"", b"\0", b"k" * 70),
-    "maybe int": (None, 0, 7),
-    "maybe text": (None, "", "a"),
-    "float": (0.5, -1.25, float("inf")),
-    "bool": (True, False),
-    "pair": (("a", 1), ("a", 2), ("", 1), ("ä", 300)),
-    "many": tuple(range(-20, 40)),
-    "mixed": (0, "0", b"0", None, (0, "0"), 1.5),
-    "lengths": ((1,), (1, 2), ()),
-}
-"""By kind; of pairs the parts are columns."""
-
-VALUES: dict[str, tuple[Any, ...]] = {
-    "small": tuple(range(-9, 10)),
-    "int": (1, -7, 3, 1 << 61, HUGE, -(1 << 63)),
-    "large": (1, -7, 1 << 61),
-    "float": (0.5, -3.25, 2.0**40, 1e6, float("inf")),
-    "text": ("", "a", "b\0", "é", "w" * 200),
-    "maybe": (None, 1, 2, 0),
-    "bool": (True, False),
-    "beyond": (1, 1 << 70, -3),
-    "objects": ([1, 2], {"k": None}, None, "text", 2.5),
-}
-"""By kind. Sums of floats and means do not depend on their order, and no two values are equal."""
-
-OBJECTS = {"mixed", "lengths", "beyond", "objects"}
-"""Kinds that are no columns."""
-
-TYPES: dict[str, Any] = {
-    **dict.fromkeys(("int", "huge", "far", "many", "small"), int),
-    **{kind.__name__: kind for kind in (bytes, float, bool)},
-    "text": str,
-    "pair": tuple[str, int],
-    "maybe": int | None,
-}
-
-
-class Arrays(beam.CombineFn):
-    """Adds numbers up in an array."""
-
-    def create_accumulator(self) -> Any:
-        return np.zeros(2)
-
-    def add_input(self, accumulator: Any, element: int) -> Any:
-        return accumulator + np.array([element, 1])
-
-    def merge_accumulators(self, accumulators: Iterable[Any]) -> Any:
-        return sum(accumulators)
-
-    def extract_output(self, accumulator: Any) -> Any:
-        return accumulator.tolist()
-
-
-def several(*fns: Any) -> Callable[[], beam.CombineFn]:
-    return lambda: combiners.SingleInputTupleCombineFn(*fns)
-
-
-ALL = frozenset(VALUES)
-WHOLE = frozenset({"small", "int", "large", "bool", "beyond"})
-EXACT = WHOLE | {"float"}
-
-COMBINES: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
-    "sum": (lambda: sum, EXACT),
-    "min": (lambda: min, EXACT | {"text"}),
-    "max": (lambda: max, EXACT | {"text"}),
-    "count": (combiners.CountCombineFn, ALL),
-    "mean": (combiners.MeanCombineFn, EXACT),
-    "all": (lambda: all, ALL),
-    "any": (lambda: any, ALL),
-    "largest": (lambda: combiners.TopCombineFn(1), EXACT | {"text"}),
-    "smallest two": (lambda: combiners.Smallest(2), EXACT | {"text"}),
-    "list": (combiners.ToListCombineFn, ALL),
-    "several": (several(sum, combiners.MeanCombineFn(), max), EXACT),
-    "all kinds": (several(any, combiners.CountCombineFn(), min), WHOLE),
-    "Beam's greatest": (cy_combiners.MaxInt64Fn, frozenset({"small", "int", "large"})),
-    "Beam's sum": (cy_combiners.SumInt64Fn, frozenset({"small"})),
-    "own": (Longest, WHOLE | {"text"}),
-    "arrays": (Arrays, frozenset({"small"})),
-}
-"""Maker of a CombineFn, and the kinds of values that it takes."""
-
-GROUPS = ("group", "lengths", "cogroup", "twice", "again")
-
-
 Found = tuple[str, str, str, str, int]
 """Name of the aggregation, key, result, window, and timestamp in milliseconds."""
-
-
-class Element(NamedTuple):
-    """An element in one of its windows, or a group of values."""
-
-    key: Any
-    value: Any
-    window: Any
-    stamp: Timestamp
-
-
-def plain(output: Any) -> str:
-    """An output with its type, without the order of a list."""
-    return repr(sorted(output, key=repr) if isinstance(output, list) else output)
-
-
-def is_odd(pair: tuple[Any, Any]) -> bool:
-    return len(repr(pair[1])) % 2 == 1
 
 
 # Windows.
@@ -202,7 +126,8 @@ class Aggregations:
         columns: the rows are columns, as long as steps take them.
         typed: the pairs have a type.
         aggregator: of sessions in batch.
-        small: tables, packs, pages and pieces hold little.
+        form: that of the columns in Arrow, of :data:`~physical.FORMS`; the plain one with ''.
+        small: tables, pages and pieces hold little; with 2, cells and packs too.
         moved: by so many seconds timestamps are moved, possibly out of their windows.
     """
 
@@ -217,7 +142,8 @@ class Aggregations:
     columns: bool = True
     typed: bool = False
     aggregator: str = "auto"
-    small: bool = False
+    form: str = ""
+    small: int = 0
     moved: int = 0
 
     @property
@@ -276,19 +202,19 @@ class Aggregations:
         if not columns:
             pairs = parts | beam.FlatMap(partial(_stamped, self.blocks))
         else:
-            read = partial(_read, self.keys, self.blocks)
+            read = partial(_read, self.keys, self.values, self.form, self.blocks)
             source = ReadFromArrow([], read, InColumns, timestamp_column="at")
             rows = (
                 parts
                 | beam.ParDo(source._batches).with_output_types(pa.RecordBatch)
                 | beam.ParDo(source._elements).with_output_types(InColumns)
             )
-            if self.keys == "pair":
-                pairs = rows | beam.Map(lambda row: ((row.name, row.number), row.value))
-            else:
-                pairs = rows | beam.Map(lambda row: (row.name, row.value))
+            key = _KEY.get(self.keys, lambda row: row.name)
+            value = _VALUE.get(self.values, lambda row: row.value)
+            pairs = rows | beam.Map(lambda row: (key(row), value(row)))
         if self.typed:
-            kind: Any = tuple[TYPES.get(self.keys, Any), TYPES.get(self.values, Any)]  # type: ignore[misc]
+            kinds = KEY_TYPES.get(self.keys, Any), VALUE_TYPES.get(self.values, Any)
+            kind: Any = tuple[*kinds]
             pairs = pairs | "typed" >> beam.Map(lambda pair: pair).with_output_types(kind)
         return pairs
 
@@ -337,52 +263,60 @@ class Aggregations:
         return Counter(each for name in self.combines for each in self._results(name, elements))
 
     def _results(self, name: str, elements: list[Element]) -> Iterator[Found]:
-        made: dict[str, Callable[[list[Any]], Any]] = {
-            "twice": sum,
-            "again": sum,
-            "cogroup": in_two,
-            "lengths": len,
-            "group": list,
-        }
-        if name in ("twice", "again"):
-            elements = [
-                one._replace(key=plain(one.key)[-1:], value=len(one.value))
-                for one in self._groups(elements, self.window.combiner)
-            ]
+        if name in ("twice", "again", "lists"):
+            groups = self._groups(elements, self.window.combiner)
+            if name == "lists":
+                elements = [one._replace(key=0) for one in groups]
+            else:
+                elements = [
+                    one._replace(key=plain(one.key)[-1:], value=len(one.value)) for one in groups
+                ]
         if name == "again":
             second = FixedWindows(1)
             elements = [
                 one._replace(window=second.assign(WindowFn.AssignContext(one.stamp))[0])
                 for one in elements
             ]
-        result = made.get(name) or combine_fn(name).apply
+        if name == "of pairs":
+            elements = [one._replace(key=(one.key, one.value)) for one in elements]
+        if name == "latest":
+            elements = [one._replace(value=(one.value, one.stamp)) for one in elements]
         combiner = "" if name == "again" else self.window.combiner
-        for key, values, window, stamp in self._groups(elements, combiner, merges=name != "again"):
-            millis = coded_micros(stamp.micros) // 1000
-            yield name, repr(key), plain(result(values)), repr(window), millis
+        groups = self._groups(elements, combiner, merges=name != "again")
+        if name == "moved":
+            found = elements
+        elif name in SINGLY:
+            found = [one._replace(value=value) for one in groups for value in one.value]
+        else:
+            result = result_of(name)
+            found = [one._replace(value=result(one.value)) for one in groups]
+        for key, value, window, stamp in found:
+            yield name, repr(key), plain(value), repr(window), coded_micros(stamp.micros) // 1000
 
     def _groups(
         self, elements: list[Element], combiner: str, *, merges: bool = True
-    ) -> Iterator[Element]:
+    ) -> list[Element]:
         """Elements with all values of a key and window."""
         if merges and self.window.kind == "sessions":
             elements = list(in_sessions(elements))
         groups = defaultdict(list)
         for one in elements:
-            groups[repr(one.key), one.window].append(one)
+            groups[name_of(one.key), one.window].append(one)
+        made = []
         for (_, window), some in groups.items():
             stamps = [one.stamp for one in some]
             stamp = {"earliest": min(stamps), "latest": max(stamps)}.get(
                 combiner, window.max_timestamp()
             )
-            yield Element(some[0].key, [one.value for one in some], window, stamp)
+            made.append(Element(some[0].key, [one.value for one in some], window, stamp))
+        return made
 
 
 def in_sessions(elements: list[Element]) -> Iterator[Element]:
     """Elements with the windows of their sessions."""
     by_key = defaultdict(list)
     for one in elements:
-        by_key[repr(one.key)].append(one)
+        by_key[name_of(one.key)].append(one)
     for some in by_key.values():
         session: list[Element] = []
         for one in sorted(some, key=lambda one: one.window.start):
@@ -408,45 +342,6 @@ def of_session(session: list[Element]) -> Iterator[Element]:
 # Steps.
 
 
-def aggregated(name: str, pairs: Pairs) -> Pairs:
-    """Results by key, as plain data with all that belongs to them."""
-    match name:
-        case "group":
-            found = pairs | name >> beam.GroupByKey() | beam.MapTuple(in_a_list)
-        case "lengths":
-            groups = pairs | name >> beam.GroupByKey()
-            found = groups | "length" >> beam.MapTuple(lambda key, some: (key, len(list(some))))
-        case "cogroup":
-            sides = {"all": pairs, "odd": pairs | "side" >> beam.Filter(is_odd)}
-            found = sides | name >> beam.CoGroupByKey() | "sides" >> beam.MapTuple(in_two_lists)
-        case "twice" | "again":
-            counts = pairs | f"{name} counts" >> beam.CombinePerKey(combiners.CountCombineFn())
-            others = counts | f"{name} keys" >> beam.MapTuple(lambda key, n: (plain(key)[-1:], n))
-            if name == "again":
-                others = others | "second" >> beam.WindowInto(FixedWindows(1))
-            found = others | name >> beam.CombinePerKey(sum)
-        case _:
-            found = pairs | name >> beam.CombinePerKey(COMBINES[name][0]())
-    return found | f"{name} seen" >> beam.ParDo(Seen(name)) | f"{name} end" >> at_the_end()
-
-
-def combine_fn(name: str) -> beam.CombineFn:
-    made = COMBINES[name][0]()
-    return made if isinstance(made, beam.CombineFn) else beam.CombineFn.from_callable(made)
-
-
-def in_two(values: list[Any]) -> Any:
-    return [plain(values), plain([value for value in values if is_odd((None, value))])]
-
-
-def in_a_list(key: Any, values: Iterable[Any]) -> Any:
-    return key, list(values)
-
-
-def in_two_lists(key: Any, sides: dict[str, Iterable[Any]]) -> Any:
-    return key, [plain(list(sides[name])) for name in ("all", "odd")]
-
-
 class Moving(beam.DoFn):
     """Moves timestamps, and leaves windows."""
 
@@ -462,35 +357,41 @@ class Moving(beam.DoFn):
         yield WindowedValue(pair, stamp + self._seconds, (window,))
 
 
-class Seen(beam.DoFn):
-    """Makes plain data of results."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-
-    def process(
-        self,
-        result: tuple[Any, Any],
-        window: Any = beam.DoFn.WindowParam,
-        stamp: Any = beam.DoFn.TimestampParam,
-        pane: Any = beam.DoFn.PaneInfoParam,
-    ) -> Iterator[Any]:
-        key, output = result
-        millis = coded_micros(stamp.micros) // 1000
-        yield (self._name, repr(key), plain(output), repr(window), millis), repr(pane)
-
-
 def _stamped(blocks: list[tuple[Row, ...]], number: int) -> Iterator[Any]:
     for key, millis, value in blocks[number]:
         yield TimestampedValue((key, value), Timestamp(micros=1000 * millis))
 
 
-def _read(kind: str, blocks: list[tuple[Row, ...]], number: int) -> Iterator[pa.RecordBatch]:
-    keys, millis, values = zip(*blocks[number], strict=True)
-    names, numbers = zip(*keys, strict=True) if kind == "pair" else (keys, keys)
+def _read(
+    keys: str, values: str, form: str, blocks: list[tuple[Row, ...]], number: int
+) -> Iterator[pa.RecordBatch]:
+    of_keys, millis, of_values = zip(*blocks[number], strict=True)
+    names, numbers = zip(*(_parts(keys, key) for key in of_keys), strict=True)
+    firsts, seconds = zip(*(_parts(values, value) for value in of_values), strict=True)
+    columns = dict(zip(InColumns._fields, (names, numbers, firsts, seconds), strict=True))
+    found = {name: _in_form(form, list(column)) for name, column in columns.items()}
     at = pa.array([1000 * one for one in millis], pa.int64())
-    columns = {"name": names, "number": numbers, "value": values, "at": at}
-    yield pa.record_batch({name: pa.array(column) for name, column in columns.items()})
+    yield pa.record_batch({**found, "at": at})
+
+
+def _parts(kind: str, value: Any) -> tuple[Any, Any]:
+    match kind:
+        case "pair" | "maybe pair" | "place":
+            return value[0], value[1]
+        case "deep":
+            return value[0], value[1][0]
+        case "row":
+            return value.a, value.b
+        case "nothing":
+            return 0, 0
+    return value, 0
+
+
+def _in_form(form: str, values: list[Any]) -> pa.Array:
+    plain = pa.array(values)
+    if not form or pa.types.is_null(plain.type):
+        return plain
+    return FORMS[form](values, plain.type)
 
 
 # How it runs.
@@ -524,6 +425,8 @@ SMALL: dict[str, Any] = {
     "worker.steps.element_tables._AT_ONCE": 3,
     "worker.row_formats.key_table.TABLE_BYTES": 3000,
     "worker.row_formats.key_table._KEYS_PER_PART": 2,
+    "worker.row_formats.element_rows.CELL_BYTES": 1,
+    "worker.row_formats.element_rows._FEWEST_ROWS": 2,
     "worker.row_formats.group_packs._LARGE": 60,
     "worker.row_formats.group_packs._MOST_WAITING": 2000,
     "worker.row_formats.group_pack_reader.LIST_BYTES": 120,
@@ -537,13 +440,14 @@ SMALL: dict[str, Any] = {
 
 
 @contextmanager
-def limits(*, small: bool) -> Iterator[None]:
-    """Lets tables, packs, pages and pieces hold little."""
+def limits(small: int) -> Iterator[None]:
+    """Lets tables, packs, pages and pieces hold little; see :class:`Aggregations`."""
     with ExitStack() as patches:
         if small:
             patches.enter_context(mock.patch.object(ShardState.__init__, "__defaults__", (3000,)))
             for name, value in SMALL.items():
-                patches.enter_context(mock.patch(f"sparkbeam.{name}", value))
+                if small > 1 or name != "wire.key_packs.CELL_BYTES":
+                    patches.enter_context(mock.patch(f"sparkbeam.{name}", value))
         yield
 
 
@@ -558,11 +462,25 @@ def aggregations(chance: random.Random) -> Aggregations:
         for kinds in (list(KEYS), [*VALUES, "int", "large"])
     )
     window = replace(chance.choice(WINDOWS), combiner=chance.choice(["", "earliest", "latest"]))
-    able = [name for name, (_, kinds) in COMBINES.items() if values in kinds]
-    adding = [name for name in able if name in ("sum", "mean", "several")]
-    names = {*chance.sample(able, 2), *chance.sample(adding, bool(adding)), chance.choice(GROUPS)}
+    # Only of one block it is known in which order its values are added up.
+    in_order = window.kind != "sessions" and chance.random() < 0.3
+    able = [
+        name
+        for name, (_, kinds) in COMBINES.items()
+        if values in kinds and (in_order or not _needs_order(name, values))
+    ]
+    adding = [name for name in able if name in ("sum", "mean", "several", "of parts")]
+    grouping = [name for name, kinds in GROUPS.items() if values in kinds]
+    names = {
+        *chance.sample(able, 2),
+        *chance.sample(adding, bool(adding)),
+        *chance.sample(grouping, 2),
+    }
+    arrivals = _arrivals(chance, keys, values)
+    if in_order:
+        arrivals = (replace(arrivals[0], blocks=arrivals[0].blocks[:1]),)
     return Aggregations(
-        arrivals=_arrivals(chance, keys, values),
+        arrivals=arrivals,
         keys=keys,
         values=values,
         window=window,
@@ -573,9 +491,14 @@ def aggregations(chance: random.Random) -> Aggregations:
         columns=columns,
         typed=chance.random() < 0.5,
         aggregator=chance.choice(["auto", "auto", "canonical", "ordered", "columnar"]),
-        small=chance.random() < 0.5,
-        moved=0 if columns else chance.choice([0, 0, -4, 6]),
+        form=chance.choice(list(FORMS)) if columns and chance.random() < 0.5 else "",
+        small=0 if in_order else chance.choice([0, 0, 1, 2, 2]),
+        moved=0 if columns or in_order else chance.choice([0, 0, -4, 6]),
     )
+
+
+def _needs_order(name: str, values: str) -> bool:
+    return name == "latest" or (values in ORDERED and name not in ("count", "list", "all", "any"))
 
 
 def _arrivals(chance: random.Random, keys: str, values: str) -> tuple[Arrival, ...]:
@@ -594,11 +517,11 @@ def _arrivals(chance: random.Random, keys: str, values: str) -> tuple[Arrival, .
 
 def _block(chance: random.Random, keys: str, values: str, first: int, last: int) -> tuple[Row, ...]:
     step = chance.choice([1, 500, 1000])
+    some = VALUES[values]
+    if values == "several":
+        kind = type(chance.choice(some))
+        some = tuple(value for value in some if type(value) is kind)
     return tuple(
-        (
-            chance.choice(KEYS[keys]),
-            chance.randrange(first, last + 1, step),
-            chance.choice(VALUES[values]),
-        )
+        (chance.choice(KEYS[keys]), chance.randrange(first, last + 1, step), chance.choice(some))
         for _ in range(chance.choice([1, 3, 10, 60]))
     )

@@ -4,9 +4,13 @@
 """
 
 import random
+from dataclasses import replace
+from tempfile import TemporaryDirectory
 
 import pytest
-from random_aggregations import Aggregations, Arrival, aggregations
+from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
+from in_process import Checkpoint, Measured, rounds, streaming_pipeline
+from random_aggregations import WINDOWS, Aggregations, Arrival, aggregations
 from random_pipelines import Window
 from random_runs import How, Trial, wrong_in_batch
 from whole import is_whole
@@ -39,3 +43,41 @@ def test_a_stream_has_the_panes_of_beams_trigger_driver(seed: int) -> None:
     way = How(chance.choice([1, 2, 200]), chance.choice([1, 1, 2]), chance.choice([0, 0, 12]))
     trial = Trial(made, way)
     assert not trial.problem(), trial
+
+
+@pytest.mark.parametrize("columns", [False, True])
+@pytest.mark.parametrize("window", WINDOWS, ids=str)
+def test_elements_may_be_at_the_ends_of_time(window: Window, columns: bool) -> None:
+    first, last = MIN_TIMESTAMP.micros // 1000, MAX_TIMESTAMP.micros // 1000
+    times = [first, first + 1, first + 5001, 0, 1, last - 5001, last - 1, last]
+    block = tuple((key, time, number) for number, time in enumerate(times) for key in "aba")
+    combines = ("count", "group", "list", "sum")
+    made = Aggregations((Arrival((block,), 0),), "text", "small", window, 0, combines)
+    assert not wrong_in_batch(replace(made, columns=columns))
+
+
+def test_few_keys_of_many_are_written_alone() -> None:
+    """In the state of a stream, where each micro-batch has its own bytes."""
+    count = 20_000
+    blocks = [tuple((key, 0, 1) for key in range(count)), ((0, 1000, 1),), ((0, 2000, 1),)]
+    arrivals = tuple(Arrival((block,), second) for second, block in enumerate(blocks, 1))
+    made = Aggregations(arrivals, "int", "small", Window("fixed", 100), combines=("sum",))
+    spark = Measured(written_last)
+    with TemporaryDirectory() as folder, rounds(1):
+        p = streaming_pipeline(spark, folder, "--allow_unsafe_triggers")
+        made.build(p, streaming=True)
+        p.run().wait_until_finish()
+    first, *others = spark.found
+    assert first < 20 * count
+    assert max(others) < first / 50
+
+
+def written_last(checkpoint: Checkpoint) -> int:
+    """The bytes of the entries of state that the last micro-batch has changed."""
+    before, after = (checkpoint.states[n] for n in (checkpoint.commits - 1, checkpoint.commits))
+    return sum(
+        len(value)
+        for place, entries in after.items()
+        for name, value in entries.items()
+        if before.get(place, {}).get(name) != value
+    )

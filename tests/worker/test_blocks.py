@@ -6,11 +6,9 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.coders import VarIntCoder
 from apache_beam.coders.coders import IntervalWindowCoder
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
@@ -18,7 +16,6 @@ from apache_beam.transforms.window import (
     NonMergingWindowFn,
     Sessions,
     SlidingWindows,
-    TimestampCombiner,
     TimestampedValue,
     WindowFn,
 )
@@ -79,18 +76,6 @@ class Placed(beam.DoFn):
         yield f"{element} {time} {window} {pane.timing}"
 
 
-class Counted(beam.DoFn):
-    """Numbers the elements of a key."""
-
-    COUNT = ReadModifyWriteStateSpec("count", VarIntCoder())
-
-    def process(
-        self, element: tuple[str, int], count: Any = beam.DoFn.StateParam(COUNT)
-    ) -> Iterator[tuple[str, int]]:
-        count.write((count.read() or 0) + 1)
-        yield element[0], count.read()
-
-
 WINDOWS: dict[str, WindowFn] = {
     "global": GlobalWindows(),
     "fixed": FixedWindows(10),
@@ -107,12 +92,6 @@ STEPS: dict[str, Any] = {
     "filter": lambda: beam.Filter(lambda e: e[1] % 2),
     "yielding": lambda: beam.ParDo(Yielding()),
     "bundled": lambda: beam.ParDo(Bundled()),
-}
-
-COMBINERS = {
-    "at the end": TimestampCombiner.OUTPUT_AT_EOW,
-    "earliest": TimestampCombiner.OUTPUT_AT_EARLIEST,
-    "latest": TimestampCombiner.OUTPUT_AT_LATEST,
 }
 
 
@@ -134,18 +113,6 @@ def written(p: beam.Pipeline, folder: Path) -> None:
         for step, make in STEPS.items():
             label = f"{name}: {step}"
             found[label] = elements | label >> make() | f"{label}: placed" >> beam.ParDo(Placed())
-    for name in ("global", "fixed", "sliding", "sessions"):
-        for which, combiner in COMBINERS.items():
-            label = f"{name}, {which}"
-            into = beam.WindowInto(WINDOWS[name], timestamp_combiner=combiner)
-            pairs = p | readings(label) | f"{label}: windows" >> into
-            pairs |= f"{label}: pairs" >> beam.Map(lambda e: (e[0], e[1]))
-            summed = pairs | f"{label}: sum" >> beam.CombinePerKey(sum)
-            found[f"{label}: sum"] = summed | f"{label}: sums" >> beam.ParDo(Placed())
-            grouped = pairs | f"{label}: group" >> beam.GroupByKey()
-            grouped |= f"{label}: sorted" >> beam.MapTuple(_sorted)
-            found[f"{label}: group"] = grouped | f"{label}: groups" >> beam.ParDo(Placed())
-            found[f"{label}: count"] = pairs | f"{label}: count" >> beam.ParDo(Counted())
     texts = [
         out
         | f"{label}: text" >> beam.Map(lambda s, label=label: f"{label}: {s}")
@@ -153,10 +120,6 @@ def written(p: beam.Pipeline, folder: Path) -> None:
         for label, out in found.items()
     ]
     _ = texts | beam.Flatten() | beam.io.WriteToText(str(folder / "out"), shard_name_template="")
-
-
-def _sorted(key: Any, values: Any) -> tuple[Any, list[Any]]:
-    return key, sorted(values)
 
 
 def lines(runner: Any, folder: Path) -> list[str]:

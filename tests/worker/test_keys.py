@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from apache_beam.coders import FastPrimitivesCoder, VarIntCoder
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.transforms.combiners import CountCombineFn
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import (
@@ -26,8 +25,6 @@ from apache_beam.transforms.userstate import (
 )
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
-
-from sparkbeam.worker.row_formats.keys import KeyNames
 
 CODER = FastPrimitivesCoder()
 
@@ -76,33 +73,6 @@ def _is_deterministic(key: Any) -> bool:
 
 GROUPABLE = [key for key in KEYS if _is_deterministic(key)]
 """Those that Beam takes for a key."""
-
-
-def test_names_are_equal_where_encodings_are() -> None:
-    names = KeyNames(CODER)
-    singly = [(names.name(key), CODER.encode(key)) for key in KEYS]
-    together = list(zip(names.of(KEYS), [CODER.encode(key) for key in KEYS], strict=True))
-    for name, encoded in singly:
-        for other, as_bytes in together:
-            assert (name == other) == (encoded == as_bytes)
-
-
-def test_names_of_keys_of_one_class_are_those_of_each_key(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("sparkbeam.worker.row_formats.keys._MOST_KNOWN", 2)
-    names = KeyNames(CODER)
-    for values in ([(1, "a"), (1, b"a"), (1, "a")], [(1, None), (2, "b")], [(True, 1.0)]):
-        points = [Point(*one) for one in values]
-        for kind in (points, values):
-            assert list(names.of(kind)) == list(map(names.name, kind))
-        assert list(map(names.key, names.of(points))) == points
-
-
-def test_a_name_gives_its_key_back() -> None:
-    names = KeyNames(CODER)
-    for key in KEYS:
-        assert CODER.encode(names.key(names.name(key))) == CODER.encode(key)
 
 
 def _told(key: Any, value: Any) -> str:
@@ -155,15 +125,6 @@ class Timed(beam.DoFn):
         yield f"timer {_told(key, count.read())}"
 
 
-def grouped(runner: Any, folder: Path) -> list[str]:
-    """What a GroupByKey makes of elements, three for each key."""
-    with beam.Pipeline(runner, options=PipelineOptions()) as p:
-        groups = pairs(p, "group") | beam.GroupByKey()
-        texts = groups | "told" >> beam.MapTuple(lambda key, values: _told(key, sorted(values)))
-        _ = texts | beam.io.WriteToText(str(folder / "groups"), shard_name_template="")
-    return sorted((folder / "groups").read_text().splitlines())
-
-
 def pairs(p: beam.Pipeline, label: str) -> beam.PCollection:
     """All keys three times each, next to those that are equal to them in Python."""
     start = p | f"{label}: start" >> beam.Create([None])
@@ -207,18 +168,7 @@ def expected() -> list[str]:
     return sorted(found)
 
 
-@pytest.fixture(scope="module")
-def groups(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    return grouped(FnApiRunner(), tmp_path_factory.mktemp("beam"))
-
-
 @pytest.mark.blocks(reason="Beam's own combine takes keys for one that Python says are equal")
-def test_in_streaming(groups: list[str], tmp_path: Path) -> None:
-    assert grouped(StreamingRunner(), tmp_path) == groups
-    assert by_key(StreamingRunner(), tmp_path) == expected()
-
-
-@pytest.mark.blocks(reason="Beam's own combine takes keys for one that Python says are equal")
-def test_in_batch(groups: list[str], tmp_path: Path) -> None:
-    assert grouped(BatchRunner(), tmp_path) == groups
-    assert by_key(BatchRunner(), tmp_path) == expected()
+@pytest.mark.parametrize("runner", [StreamingRunner, BatchRunner])
+def test_each_key_has_its_own(runner: Any, tmp_path: Path) -> None:
+    assert by_key(runner(), tmp_path) == expected()

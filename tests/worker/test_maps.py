@@ -385,16 +385,6 @@ def test_keys_that_begin_alike_are_different(coder: coders.Coder) -> None:
     Streaming().bundle(lambda cell: SortedMultimapState(spec, cell), work)
 
 
-def test_equal_work_leaves_equal_bytes() -> None:
-    def run() -> dict[bytes, bytes]:
-        kept = filled(3000)
-        looked_at(kept, lambda state: [state.remove(n) for n in range(0, 3000, 7)])
-        looked_at(kept, lambda state: [state.put(n, b"again") for n in range(0, 3000, 5)])
-        return kept.entries.entries
-
-    assert run() == run()
-
-
 def test_a_multimap_takes_keys_in_any_order() -> None:
     spec = MultimapStateSpec("m", coders.StrUtf8Coder(), coders.VarIntCoder())
 

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms.window import TimestampedValue
+from apache_beam.transforms.window import GlobalWindows, Sessions, TimestampedValue
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
@@ -58,29 +58,6 @@ FRESH: dict[str, Callable[[], Any]] = {
 }
 """What nobody else has."""
 
-_LIST, _DICT, _ARRAY, _BYTES, _PLACE = [1], {"k": 1}, np.zeros(3), bytearray(b"abc"), Place(1)
-_STAMPED, _INNER = TimestampedValue(1, 3), {"k": [1]}
-
-SHARED: dict[str, Callable[[], Any]] = {
-    "list": lambda: _LIST,
-    "dict": lambda: _DICT,
-    "array": lambda: _ARRAY,
-    "view": lambda: _ARRAY[:],
-    "memory": lambda: memoryview(_BYTES),
-    "bytearray": lambda: _BYTES,
-    "dataclass": lambda: _PLACE,
-    "slots": lambda: Slotted(_LIST),
-    "timestamped": lambda: _STAMPED,
-    "in a pair": lambda: ("a", _LIST),
-    "in a list": lambda: [_LIST],
-    "in a dict": lambda: {"k": _LIST},
-    "in a row": lambda: beam.Row(a=_LIST),
-    "a part": lambda: _INNER["k"],
-    "object array": lambda: np.array([_LIST, None], dtype=object),
-    "subclass": lambda: collections.Counter(a=1),
-}
-"""What somebody else may change, or of which that is not known."""
-
 
 def waits(make: Callable[[], Any], element: Any = None) -> bool:
     block = []
@@ -94,34 +71,12 @@ def test_what_nobody_else_has_may_wait(name: str) -> None:
     assert waits(FRESH[name])
 
 
-@pytest.mark.parametrize("name", SHARED)
-def test_what_somebody_else_has_does_not_wait(name: str) -> None:
-    assert not waits(SHARED[name])
-
-
 def test_an_element_and_its_parts_may_wait() -> None:
     element = ("a", [1])
     assert waits(lambda: element, element)
     assert waits(lambda: element[1], element)
     assert waits(lambda: (3, element), element)
     assert waits(lambda: [element[1], 4], element)
-
-
-def test_what_only_attributes_or_weak_references_lead_to_does_not_wait() -> None:
-    attributes, known = [], []
-
-    def with_attributes() -> Place:
-        place = Place(1)
-        attributes.append(vars(place))
-        return place
-
-    def with_weak_reference() -> Place:
-        place = Place(1)
-        known.append(weakref.ref(place))
-        return place
-
-    assert not waits(with_attributes)
-    assert not waits(with_weak_reference)
 
 
 def test_the_parts_of_a_list_wait_if_nobody_else_has_the_list() -> None:
@@ -174,11 +129,46 @@ def _alternating(buffers: list[list[int]], element: int) -> list[int]:
     return _filled(buffers[element % 3], element)
 
 
+def _placed(place: Any, element: int) -> Any:
+    place.x = element
+    return place
+
+
+def _known_by(known: Callable[[Place], Any], change: Callable[[Any], None]) -> Callable[..., Any]:
+    """A function whose results are changed by their attributes, or by weak references to them."""
+
+    def fill(kept: list[Any], element: int) -> Place:
+        for one in kept:
+            change(one)
+        place = Place(element)
+        kept[:] = [known(place)]
+        return place
+
+    return buffered(list, fill)
+
+
+def _by_reference(reference: Any) -> None:
+    if (place := reference()) is not None:
+        place.x = -1
+
+
 STEPS: dict[str, Callable[[], beam.PTransform]] = {
     "numpy": lambda: beam.Map(buffered(lambda: np.zeros(1), lambda out, n: np.add(n, 1, out=out))),
     "view": lambda: beam.Map(buffered(lambda: np.zeros(2), lambda b, n: _filled(b, n)[:1])),
     "list": lambda: beam.Map(buffered(lambda: [0], _filled)),
     "alternating": lambda: beam.Map(buffered(lambda: [[0], [0], [0]], _alternating)),
+    "dict": lambda: beam.Map(buffered(dict, _filled)),
+    "counter": lambda: beam.Map(buffered(collections.Counter, _filled)),
+    "in a list": lambda: beam.Map(buffered(lambda: [0], lambda b, n: [_filled(b, n)])),
+    "in a dict": lambda: beam.Map(buffered(lambda: [0], lambda b, n: {"k": _filled(b, n)})),
+    "a part": lambda: beam.Map(buffered(lambda: {"k": [0]}, lambda b, n: _filled(b["k"], n))),
+    "objects of numpy": lambda: beam.Map(
+        buffered(lambda: [0], lambda b, n: np.array([_filled(b, n), None], dtype=object))
+    ),
+    "dataclass": lambda: beam.Map(buffered(lambda: Place(0), _placed)),
+    "slots": lambda: beam.Map(buffered(lambda: Slotted(0), _placed)),
+    "attributes": lambda: beam.Map(_known_by(vars, lambda known: known.update(x=-1))),
+    "weak reference": lambda: beam.Map(_known_by(weakref.ref, _by_reference)),
     "pair": lambda: beam.Map(buffered(lambda: [0], lambda b, n: ("k", _filled(b, n)))),
     "row": lambda: beam.Map(buffered(lambda: [0], lambda b, n: beam.Row(a=_filled(b, n)))),
     "bytearray": lambda: beam.Map(buffered(lambda: bytearray(1), _filled)),
@@ -200,12 +190,17 @@ def told(runner: Any, folder: Path) -> list[str]:
         for name, step in STEPS.items():
             found = numbers | name >> step()
             texts.append(found | f"{name}: text" >> beam.Map(lambda e, n=name: f"{n}: {e}"))
-        sums = (
-            numbers
-            | "buffer" >> beam.Map(buffered(lambda: [0], lambda b, n: (n % 3, _filled(b, n))))
-            | beam.CombinePerKey(lambda lists: [sum(found[0] for found in lists)])
-        )
-        texts.append(sums | beam.Map(str))
+        for windows in (GlobalWindows(), Sessions(10)):
+            sums = (
+                numbers
+                | f"buffer {windows}"
+                >> beam.Map(buffered(lambda: [0], lambda b, n: (n % 3, _filled(b, n))))
+                | f"into {windows}" >> beam.WindowInto(windows)
+                | f"sums {windows}"
+                >> beam.CombinePerKey(lambda lists: [sum(found[0] for found in lists)])
+                | f"told {windows}" >> beam.Map(str)
+            )
+            texts.append(sums | f"all {windows}" >> beam.WindowInto(GlobalWindows()))
         path = str(folder / "out")
         _ = texts | beam.Flatten() | beam.io.WriteToText(path, shard_name_template="")
     return sorted((folder / "out").read_text().splitlines())

@@ -4,13 +4,19 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import apache_beam as beam
+import pandas as pd
 import pyarrow as pa
 import pytest
-from apache_beam.transforms.combiners import ToListCombineFn
+from apache_beam.transforms.combiners import (
+    MeanCombineFn,
+    SingleInputTupleCombineFn,
+    ToListCombineFn,
+)
 from apache_beam.transforms.window import (
     FixedWindows,
     NonMergingWindowFn,
     Sessions,
+    SlidingWindows,
     TimestampCombiner,
 )
 from in_process_batch import BatchRunner
@@ -20,6 +26,7 @@ from sparkbeam.io import ReadFromArrow
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
 LATEST = TimestampCombiner.OUTPUT_AT_LATEST
+GREATEST = beam.CombinePerKey(max)
 
 
 class Reading(NamedTuple):
@@ -27,12 +34,13 @@ class Reading(NamedTuple):
     value: float
 
 
-def read(part: str) -> Iterator[pa.RecordBatch]:
+def read(part: str, columns: list[str] | None = None) -> Iterator[pa.RecordBatch]:
     numbers = range(100)
     times = pa.array([n % 2 for n in numbers], pa.timestamp("s"))
-    yield pa.record_batch(
+    batch = pa.record_batch(
         {"id": [n % 7 for n in numbers], "value": [n / 2 for n in numbers], "at": times}
     )
+    yield batch.select(columns) if columns else batch
 
 
 class Paned(beam.DoFn):
@@ -53,6 +61,22 @@ class Tagging(beam.DoFn):
         yield beam.pvalue.TaggedOutput("other", element)
 
 
+class Tables(beam.DoFn):
+    def process_batch(self, batch: pa.Table) -> Iterator[pa.Table]:
+        yield batch
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return Reading
+
+
+class Frames(beam.DoFn):
+    def process_batch(self, batch: pd.DataFrame) -> Iterator[pd.DataFrame]:
+        yield batch
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return Reading
+
+
 class ByElement(NonMergingWindowFn):
     def assign(self, context: Any) -> list[Any]:
         return FixedWindows(1 + len(str(context.element))).assign(context)
@@ -61,13 +85,13 @@ class ByElement(NonMergingWindowFn):
         return FixedWindows(1).get_window_coder()
 
 
-def pairs(rows: Any) -> Any:
-    return rows | "pairs" >> beam.Map(lambda row: (row.id, row.value))
+def pairs(rows: Any, label: str = "pairs") -> Any:
+    return rows | label >> beam.Map(lambda row: (row.id, row.value))
 
 
-def counted(build: Callable[[Any], Any]) -> Any:
+def counted(build: Callable[[Any], Any], schema: pa.Schema | None = None) -> Any:
     p = beam.Pipeline(BatchRunner(), argv=["--runner=sparkbeam.SparkRunner"])
-    build(p | ReadFromArrow(["a"], read, Reading, timestamp_column="at"))
+    build(p | ReadFromArrow(["a"], read, Reading, timestamp_column="at", schema=schema))
     result: Any = p.run()
     result.wait_until_finish()
     return result
@@ -158,6 +182,73 @@ def test_each_kind_of_step_tells_of_them(case: str) -> None:
     assert refused[reason] == 1
     for text in (" ".join(result.explain().stages.split()), str(result.summary())):
         assert f"1 block refused: {reason}" in text or f"because {reason}; 1 block refused" in text
+
+
+def in_time(rows: Any) -> Any:
+    return rows | beam.WindowInto(FixedWindows(3))
+
+
+def texts(rows: Any) -> Any:
+    return rows | "texts" >> beam.Map(lambda row: (row.id, f"{row.id}"))
+
+
+def sized(groups: Any) -> Any:
+    return groups | "sizes" >> beam.MapTuple(lambda key, values: (key, len(values)))
+
+
+TAKEN: dict[str, Callable[[Any], Any]] = {
+    "a mean": lambda rows: pairs(rows) | beam.combiners.Mean.PerKey(),
+    "a mean of all": lambda rows: (
+        rows | beam.Map(lambda row: row.value) | beam.combiners.Mean.Globally()
+    ),
+    "several in sliding windows": lambda rows: (
+        pairs(rows)
+        | beam.WindowInto(SlidingWindows(6, 2))
+        | beam.CombinePerKey(SingleInputTupleCombineFn(sum, min, any, MeanCombineFn()))
+    ),
+    "two combines that become one": lambda rows: [
+        pairs(rows) | beam.CombinePerKey(max),
+        pairs(rows, "again") | "least" >> beam.CombinePerKey(min),
+    ],
+    "sessions": lambda rows: pairs(rows) | beam.WindowInto(Sessions(3)) | beam.CombinePerKey(max),
+    "keys of several parts": lambda rows: (
+        rows
+        | beam.Map(lambda row: ((row.value, row.id > 3, f"{row.id}"), None))
+        | beam.combiners.Count.PerKey()
+    ),
+    "aggregated fields": lambda rows: (
+        rows | beam.GroupBy("id").aggregate_field(lambda row: row.value * 2, sum, "total")
+    ),
+    "the greatest text": lambda rows: texts(in_time(rows)) | beam.CombinePerKey(max),
+    "the latest": lambda rows: pairs(rows) | beam.combiners.Latest.PerKey(),
+    "groups": lambda rows: sized(pairs(in_time(rows)) | beam.GroupByKey()),
+    "groups of texts": lambda rows: sized(texts(rows) | beam.GroupByKey()),
+    "groups in sliding windows": lambda rows: sized(
+        pairs(rows) | beam.WindowInto(SlidingWindows(6, 2)) | beam.GroupByKey()
+    ),
+    "a shuffle": lambda rows: (
+        in_time(rows) | beam.Reshuffle() | beam.Map(lambda row: row.id + row.value)
+    ),
+    "dicts": lambda rows: (
+        rows | beam.Map(lambda row: {"id": row.id}) | "ids" >> beam.Map(lambda found: found["id"])
+    ),
+    "tables": lambda rows: (
+        rows | beam.ParDo(Tables()) | beam.Map(lambda row: (row.id, row.value)) | GREATEST
+    ),
+    "frames": lambda rows: (
+        rows | beam.ParDo(Frames()) | beam.Map(lambda row: (row.id, row.value)) | GREATEST
+    ),
+    "a Flatten": lambda rows: (
+        (pairs(rows), pairs(rows, "again")) | beam.Flatten() | beam.CombinePerKey(sum)
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TAKEN)
+def test_steps_that_take_columns_refuse_none(case: str) -> None:
+    result = counted(TAKEN[case], next(read("a")).schema)
+    steps = [step for stage in result.summary().stages for step in stage.steps]
+    assert [step.refused for step in steps if step.refused] == []
 
 
 def test_a_step_that_takes_columns_does_so_beside_one_that_does_not() -> None:

@@ -438,32 +438,3 @@ def test_only_some_are_kept(kept: threads.IdleThreads, monkeypatch: pytest.Monke
     assert kept.take("run", stage(1)) is some[1]
     for one in some[1:]:
         one.end()
-
-
-def test_idle_ones_end_and_those_in_use_do_not(kept: threads.IdleThreads) -> None:
-    used, idle = (kept.take("run", stage(number)) for number in range(2))
-    kept.give_back("run", stage(1), idle)
-    assert idle.wait(60)
-    assert used.call(lambda: 3) == 3
-    kept.give_back("run", stage(0), used)
-    assert used.wait(60)
-    assert kept.take("run", stage(0)) is not used
-
-
-def test_an_error_is_raised_where_the_work_was_asked_for(kept: threads.IdleThreads) -> None:
-    thread = kept.take("run", stage(0))
-    with pytest.raises(ValueError, match="broken"):
-        thread.call(lambda: fail(1))
-    assert thread.call(lambda: 3) == 3
-    thread.end()
-
-
-def test_a_callback_runs_in_the_thread_as_long_as_there_is_one(kept: threads.IdleThreads) -> None:
-    thread = kept.take("run", stage(0))
-    callback = thread.bound(here)
-    there = thread.call(here)
-    assert callback() == there != here()
-    assert thread.call(callback) == there
-    thread.end()
-    assert thread.wait(60)
-    assert callback() == here()
