@@ -39,3 +39,17 @@ def test_a_stream_has_the_panes_of_beams_trigger_driver(seed: int) -> None:
     way = How(chance.choice([1, 2, 200]), chance.choice([1, 1, 2]), chance.choice([0, 0, 12]))
     trial = Trial(made, way)
     assert not trial.problem(), trial
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_slices_of_a_window_may_add_up_beyond_64_bits(streaming: bool) -> None:
+    large = 1 << 62
+    blocks = (
+        (("a", 500, large), ("a", 3500, large), ("b", 500, 1), ("b", 3500, 2)),
+        (("a", 4000, 1),),
+    )
+    window = Window("sliding", 6, 3)
+    made = Aggregations(
+        (Arrival(blocks, 6),), "text", "large", window, 0, ("several", "sum"), columns=True
+    )
+    assert not (Trial(made, How()).problem() if streaming else wrong_in_batch(made))

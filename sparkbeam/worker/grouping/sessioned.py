@@ -76,11 +76,14 @@ class SessionedGrouping(StoredGrouping):
             record = page.open(key, None)
             kept = StoredSessions(record)
             sessions = list(sessions_of(stripe, self._encoded_numbers, rows))
-            kept.add(self._kept(session) if session.panes else session for session in sessions)
+            kept.add(
+                self._for_late_elements(session) if session.panes else session
+                for session in sessions
+            )
             waiting = (session for session in sessions if not session.panes)
             self._schedule(record, kept, next(waiting, None))
 
-    def _kept(self, session: StoredSession) -> StoredSession:
+    def _for_late_elements(self, session: StoredSession) -> StoredSession:
         """Return of a session that has fired what late elements need."""
         if self._accumulates:
             return session
@@ -202,7 +205,9 @@ class SessionedGrouping(StoredGrouping):
         if over or not self._accumulates:
             kept.clear_values(session)
         if not over:
-            kept.add([self._kept(session._replace(panes=session.panes + 1, stamp=None))])
+            kept.add(
+                [self._for_late_elements(session._replace(panes=session.panes + 1, stamp=None))]
+            )
         latest, stamp = window.max_timestamp(), session.stamp
         return self._new_pane(key, values, window, latest, stamp, session.panes, on_time=on_time)
 

@@ -60,13 +60,13 @@ class StripeStore:
         for head, parts in by_head.items():
             windows = self._opened(self._cells.head_of(head)[1])
             kinds = {part.numbers.dtype for part in parts}
-            if windows is None or len(kinds) > 1:
+            if windows is None or len(windows) > 1 or len(kinds) > 1:
                 yield from parts
             else:
-                yield from self._add(windows, _joined(parts))
+                yield from self._add(windows[0], _joined(parts))
 
-    def _add(self, windows: list[OpenWindow], found: AggregateCell) -> Iterator[AggregateCell]:
-        """Add to windows; return the rows that are not supported."""
+    def _add(self, window: OpenWindow, found: AggregateCell) -> Iterator[AggregateCell]:
+        """Add to a window; return the rows that are not supported."""
         encoded = found.keys.dictionary_encode()
         of_keys = encoded.indices.to_numpy()
         order = np.argsort(of_keys, kind="stable")
@@ -85,7 +85,7 @@ class StripeStore:
             rows = order[_runs(firsts, lengths, places)]
             some = encoded.dictionary.take(pa.array(places))
             begins = np.cumsum(lengths[places]) - lengths[places]
-            if not page.add(windows, some, found.numbers[rows], begins, self._add_up):
+            if not page.add(window, some, found.numbers[rows], begins, self._add_up):
                 yield found.take(rows)
 
     def fire(

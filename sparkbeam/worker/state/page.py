@@ -6,7 +6,7 @@ whole. Thus the bytes written for a change grow with the square root of a page, 
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol
 
 import pyarrow as pa
@@ -185,38 +185,24 @@ class Page(Entry):
             yield from self._striped().to_pylist()
 
     def add(
-        self,
-        windows: Sequence[OpenWindow],
-        keys: pa.Array,
-        numbers: Numbers,
-        firsts: Places,
-        add_up: AddUp,
+        self, window: OpenWindow, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp
     ) -> bool:
-        """Add runs of numbers to those of keys without a record, in each window.
-
-        The arguments are those of :meth:`.WindowStripe.sums`.
+        """Add runs of numbers to those of keys without a record; see :class:`WindowStripe`.
 
         Returns:
             False, with nothing changed, if they cannot be added.
         """
-        found = []
-        for window in windows:
-            stripe = self.stripes.get(window.cell)
-            if stripe is None:
-                stripe = WindowStripe(window, keys.slice(0, 0), [numbers[:0].copy()], True)
-            assert isinstance(stripe, WindowStripe)
-            sums = None
-            if stripe.window == window:
-                sums = stripe.sums(keys, numbers, firsts, add_up)
-            if sums is None:
-                return False
-            found.append((stripe, sums))
-        for stripe, store in found:
-            growth = store()
-            self.stripes[stripe.cell] = stripe
-            self.changed_all((), growth)
-            if growth:
-                self.scheduled(stripe.fires, stripe.hold)
+        stripe = self.stripes.get(window.cell)
+        if stripe is None:
+            stripe = WindowStripe(window, keys.slice(0, 0), [numbers[:0].copy()], True)
+        assert isinstance(stripe, WindowStripe)
+        growth = stripe.add(keys, numbers, firsts, add_up) if stripe.window == window else None
+        if growth is None:
+            return False
+        self.stripes[window.cell] = stripe
+        self.changed_all((), growth)
+        if growth:
+            self.scheduled(window.fires, window.hold)
         return True
 
     def to_records(self, keys: Iterable[bytes]) -> None:

@@ -250,10 +250,8 @@ class WindowStripe(Stripe):
     def distinct_keys(self) -> pa.Array:
         return self.keys
 
-    def sums(
-        self, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp
-    ) -> Callable[[], int] | None:
-        """Add runs of numbers to those of keys, without a change.
+    def add(self, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp) -> int | None:
+        """Add runs of numbers to those of keys.
 
         Args:
             keys: each once.
@@ -261,8 +259,8 @@ class WindowStripe(Stripe):
             firsts: the start of each run.
 
         Returns:
-            A function that stores the sums, and returns the approximate growth in bytes; None if
-            the numbers cannot be added.
+            The approximate growth in bytes; None if the numbers cannot be added, with nothing
+            changed.
         """
         (own,) = self.columns
         if numbers.dtype != own.dtype:
@@ -274,17 +272,13 @@ class WindowStripe(Stripe):
         totals = add_up(together, firsts + np.cumsum(known) - known)
         if totals is None or totals.dtype != own.dtype:
             return None
-
-        def store() -> int:
-            own[rows] = totals[known]
-            self._fresh[rows] = True
-            if known.all():
-                return 0
-            added, left = keys.filter(pa.array(~known)), [totals[~known]]
-            self._extend(added, left, np.full(len(added), True))
-            return size_of_rows(added, left)
-
-        return store
+        own[rows] = totals[known]
+        self._fresh[rows] = True
+        if known.all():
+            return 0
+        added, left = keys.filter(pa.array(~known)), [totals[~known]]
+        self._extend(added, left, np.full(len(added), True))
+        return size_of_rows(added, left)
 
     def _like(
         self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_]"
