@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkbeam.streaming import tick_source
 from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.source_watermarks import SourceClock
@@ -45,3 +46,20 @@ def test_nothing_at_all_is_read_once(tmp_path: Path) -> None:
     FeedbackFiles(LocalFiles(str(tmp_path))).write(Feedback(1, False, None))
     _, end = reader.read(tick)
     assert end["number"] == 1
+
+
+def test_pauses_grow_up_to_a_second_until_there_are_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    now = [10_000_000]
+    monkeypatch.setattr(tick_source.time, "sleep", pauses.append)
+    monkeypatch.setattr(tick_source.Clock, "after", lambda clock, time: now[0])
+    reader = TickReader(SourceSpec(str(tmp_path), clocks=(SourceClock(tag=1),)))
+    start = reader.initialOffset()
+    for number in range(1, 9):
+        _, end = reader.read(start)
+        start = {**end, "time": now[0]}
+        seen = {"1": {"": 1}} if number == 6 else {}
+        FeedbackFiles(LocalFiles(str(tmp_path))).write(Feedback(number, False, None, seen=seen))
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 0.1]
