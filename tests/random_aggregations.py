@@ -430,6 +430,8 @@ SMALL: dict[str, Any] = {
     "worker.row_formats.group_packs._LARGE": 60,
     "worker.row_formats.group_packs._MOST_WAITING": 2000,
     "worker.row_formats.group_pack_reader.LIST_BYTES": 120,
+    "worker.grouping.session_store.COLUMN_ROWS": 5,
+    "worker.grouping.session_store._MOST_OF_KEY": 3,
     "worker.grouping.session_state._MOST_HELD": 30,
     "worker.grouping.session_state._BUCKET_BYTES": 150,
     "worker.grouping.stripe_store.COLUMN_ROWS": 5,

@@ -81,3 +81,17 @@ def written_last(checkpoint: Checkpoint) -> int:
         for name, value in entries.items()
         if before.get(place, {}).get(name) != value
     )
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_slices_of_a_window_may_add_up_beyond_64_bits(streaming: bool) -> None:
+    large = 1 << 62
+    blocks = (
+        (("a", 500, large), ("a", 3500, large), ("b", 500, 1), ("b", 3500, 2)),
+        (("a", 4000, 1),),
+    )
+    window = Window("sliding", 6, 3)
+    made = Aggregations(
+        (Arrival(blocks, 6),), "text", "large", window, 0, ("several", "sum"), columns=True
+    )
+    assert not (Trial(made, How()).problem() if streaming else wrong_in_batch(made))

@@ -16,7 +16,7 @@ from sparkbeam.inspection.stage_coders import (
     time_text,
     window_text,
 )
-from sparkbeam.worker.grouping.session_state import EARLIEST, StoredSessions
+from sparkbeam.worker.grouping.session_state import EARLIEST, StoredSession, StoredSessions
 from sparkbeam.worker.grouping.trigger_state import STATE, RecordCodec, TriggerState
 from sparkbeam.worker.grouping.windowed import CELL, EXPIRY, VALUES
 from sparkbeam.worker.keyed.input import SORTED
@@ -143,13 +143,22 @@ def _sessions(record: Record, known: StepCoders) -> Iterator[StateItem]:
             values, count = _first(sessions.values(session), known.value)
         else:
             values, count = (known.value.decoded(session.accumulator),), 1
-        yield StateItem(
-            "session",
-            window=f"{time_text(session.start)} to {time_text(session.end)}",
-            values=values,
-            count=count,
-            facts={"panes": session.panes, "timestamp": _time(session.stamp)},
-        )
+        yield _session(session, values, count)
+
+
+def session_item(session: StoredSession) -> StateItem:
+    """Return a session whose accumulator is its numbers."""
+    return _session(session, (session.accumulator,), 1)
+
+
+def _session(session: StoredSession, values: tuple[Any, ...], count: int) -> StateItem:
+    return StateItem(
+        "session",
+        window=f"{time_text(session.start)} to {time_text(session.end)}",
+        values=values,
+        count=count,
+        facts={"panes": session.panes, "timestamp": _time(session.stamp)},
+    )
 
 
 def _triggered(record: Record, known: StepCoders) -> Iterator[StateItem]:

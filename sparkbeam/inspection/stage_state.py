@@ -2,13 +2,15 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, SparkBeamError
-from sparkbeam.inspection.key_records import StateItem, record_items
+from sparkbeam.inspection.key_records import StateItem, record_items, session_item
 from sparkbeam.inspection.stage_coders import StepCoders, Undecoded, as_json, as_text, time_text
 from sparkbeam.inspection.state_reader import ROOT, Entries, Store
 from sparkbeam.plan.addresses import addresses
@@ -18,8 +20,13 @@ from sparkbeam.plan.model import Plan, Stage
 from sparkbeam.streaming.checkpoint_files import absolute, damaged
 from sparkbeam.streaming.execution import check_pipeline, known_pipeline
 from sparkbeam.wire import plaindata
+from sparkbeam.worker.grouping.session_state import StoredSession
+from sparkbeam.worker.grouping.session_store import sessions_of
+from sparkbeam.worker.grouping.stripe_store import windows_to_records
+from sparkbeam.worker.state.page import Page
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
+from sparkbeam.worker.state.stripes import Numbers, SessionStripe, Stripe
 
 _SAMPLE = 1000
 _STATEFUL = ("key coder", "restrictions", "side input ")
@@ -221,17 +228,37 @@ def _keys(entries: Entries, step: StatefulStep, known: StepCoders) -> Iterator[K
     copied.entries.update(entries)
     shard = ShardState(copied)
     keyed = shard.stage(step.address)
-    # Columnar numbers are shown directly: accumulators would need the CombineFn.
-    keyed.accumulators = lambda numbers: numbers.tolist()
+    sessions: dict[bytes, list[StoredSession]] = {}
+    keyed.thaw = partial(_thaw, sessions)
     try:
         for encoded in list(keyed.keys()):
-            found = sorted(
-                record_items(keyed.record(encoded), known, step.parts["state name"]),
-                key=attrgetter("window"),
-            )
+            items = record_items(keyed.record(encoded), known, step.parts["state name"])
+            in_columns = map(session_item, sessions.pop(encoded, ()))
+            found = sorted(chain(items, in_columns), key=attrgetter("window"))
             yield KeyState(step.label, known.key.decoded(encoded, nested=True), tuple(found))
     finally:
         shard.close()
+
+
+def _thaw(
+    sessions: dict[bytes, list[StoredSession]],
+    page: Page,
+    stripe: Stripe,
+    found: list[tuple[bytes, list[int]]],
+) -> None:
+    """Give a page records of windows, and note sessions; see :data:`.Thaw`.
+
+    Columnar numbers are shown directly: accumulators would need the CombineFn.
+    """
+    if isinstance(stripe, SessionStripe):
+        for key, rows in found:
+            sessions[key] = list(sessions_of(stripe, _listed_numbers, rows))
+    else:
+        windows_to_records(_listed_numbers, page, stripe, found)
+
+
+def _listed_numbers(numbers: Numbers) -> list[Any]:
+    return numbers.tolist()
 
 
 def _is_called(key: Any, text: str) -> bool:

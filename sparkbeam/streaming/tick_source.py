@@ -46,6 +46,9 @@ _NOTHING = "-"
 
 _MOST_ROUNDS = 200
 _IDLE_MICROS = 1_000_000
+_FIRST_IDLE_MICROS = 100_000
+"""Least time from a micro-batch without rows to the next one; it doubles up to a second."""
+
 _LOOK_SECONDS = 0.5
 _STOP_SECONDS = 30
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -148,6 +151,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         self._draining = False
         self._has_ended = False
         self._next_look = time.monotonic()
+        self._idle_micros = _FIRST_IDLE_MICROS
 
     def prepareForTriggerAvailableNow(self) -> None:
         self._available_now = True
@@ -249,10 +253,16 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._last
 
     def _pace(self, position: Position) -> None:
-        """Wait briefly while Spark's sources have no data; Spark does not signal it."""
-        if self._spec.clocks and position.number and not self._had_rows(position):
-            left = position.time + _IDLE_MICROS - self._clock.after(position.time)
-            time.sleep(max(0, min(_IDLE_MICROS, left)) / 1_000_000)
+        """Wait while Spark's sources have no data, longer each time; Spark does not signal it."""
+        if not self._spec.clocks or not position.number:
+            return
+        if self._had_rows(position):
+            self._idle_micros = _FIRST_IDLE_MICROS
+            return
+        pause = min(self._idle_micros, _IDLE_MICROS)
+        left = position.time + pause - self._clock.after(position.time)
+        time.sleep(max(0, min(pause, left)) / 1_000_000)
+        self._idle_micros = 2 * pause
 
     def _had_rows(self, position: Position) -> bool:
         """Return whether the micro-batch that ended at a position has read from Spark's sources."""

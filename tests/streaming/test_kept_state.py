@@ -26,7 +26,7 @@ from apache_beam.transforms.userstate import (
     SetStateSpec,
     StateSpec,
 )
-from apache_beam.transforms.window import FixedWindows, TimestampedValue
+from apache_beam.transforms.window import FixedWindows, Sessions, TimestampedValue, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 from command import answer, command
 from golden import STORED, unpack
@@ -63,8 +63,9 @@ MARK = 14
 HALFWAY = (0, "committed")
 
 
-def counting(folder: Path, spark: Spark) -> None:
+def counting(folder: Path, windows: WindowFn) -> StoredState:
     """Counts words by window until all are in, and some windows have ended."""
+    spark = Spark(Crashes(HALFWAY))
     events = TestStream(coder=StrUtf8Coder()).add_elements(
         [TimestampedValue(word, at) for at, word in enumerate(WORDS)]
     )
@@ -72,19 +73,17 @@ def counting(folder: Path, spark: Spark) -> None:
     _ = (
         p
         | "Events" >> events.advance_watermark_to(MARK).advance_watermark_to_infinity()
-        | "Windows" >> beam.WindowInto(FixedWindows(10))
+        | "Windows" >> beam.WindowInto(windows)
         | "Count" >> beam.combiners.Count.PerElement()
     )
-    with pytest.raises(PipelineFailed, match="committed"):
+    with rounds(2), pytest.raises(PipelineFailed, match="committed"):
         p.run().wait_until_finish()
+    return read_state(str(folder), StandIn(spark.checkpoints[str(folder)]))
 
 
 @pytest.fixture
 def counted(tmp_path: Path) -> StoredState:
-    spark = Spark(Crashes(HALFWAY))
-    with rounds(2):
-        counting(tmp_path, spark)
-    return read_state(str(tmp_path), StandIn(spark.checkpoints[str(tmp_path)]))
+    return counting(tmp_path, FixedWindows(10))
 
 
 def contents(state: StoredState, step: str, key: str | None = None) -> list[dict[str, Any]]:
@@ -102,6 +101,21 @@ def test_the_state_of_a_windowed_count_equals_a_plain_evaluation(counted: Stored
         (found[each["key"], start],) = each["values"]
         assert each["fires"] == f"1970-01-01T00:00:{start + 10}Z"
     assert found == expected
+
+
+def test_the_sessions_of_a_count_equal_a_plain_evaluation(tmp_path: Path) -> None:
+    sessions: list[tuple[str, int, int, int]] = []
+    for word, at in sorted((word, at) for at, word in enumerate(WORDS)):
+        if sessions and sessions[-1][0] == word and at < sessions[-1][2]:
+            _, start, _, count = sessions.pop()
+            sessions.append((word, start, at + 4, count + 1))
+        else:
+            sessions.append((word, at, at + 4, 1))
+    found = [
+        (each["key"], int(each["window"][17:19]), int(each["window"][-3:-1]), *each["values"])
+        for each in contents(counting(tmp_path, Sessions(4)), "Count")
+    ]
+    assert sorted(found) == [each for each in sessions if each[2] > MARK]
 
 
 def test_an_unknown_key_or_step_is_an_error_that_names_what_there_is(counted: StoredState) -> None:

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
+import pyarrow as pa
 import pytest
 from apache_beam.coders import coders
 from apache_beam.testing.test_stream import TestStream
@@ -15,12 +17,13 @@ from in_process import streaming_pipeline
 from noting import found, note
 
 from sparkbeam.plan.grouping import GroupStrategy
-from sparkbeam.wire.rows import PLAIN_CELL
+from sparkbeam.wire.rows import PLAIN_CELL, SPANS_CELL
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.grouping.strategies import STREAMING
 from sparkbeam.worker.grouping.triggered import SessionGrouping
+from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
@@ -31,6 +34,18 @@ CODER = coders.WindowedValueCoder(coders.TupleCoder([KEY, NUMBER]), coders.Inter
 STORED = coders.WindowedValueCoder(coders.BytesCoder(), CODER.window_coder)
 CELLS = KeyCells(STORED)
 WINDOWING = Windowing(Sessions(3))
+COUNT = beam.combiners.CountCombineFn()
+
+
+def row_of_many(at: int) -> Any:
+    """The same in a cell of many keys."""
+    key = pa.array([KEY.get_impl().encode_nested("a")], pa.binary())
+    number, start = np.array([at + 1]), np.array([at * SECOND])
+    return (
+        b"",
+        0,
+        AggregateCell(SPANS_CELL, key, number, start, np.ones(1, int), 3 * SECOND).packed(),
+    )
 
 
 def row(at: int) -> Any:
@@ -55,15 +70,17 @@ class Counting(MemoryMap):
         self.moved += sum(len(value) for value in entries.values() if value is not None)
 
 
-@pytest.mark.parametrize("combine_fn", [None, beam.combiners.CountCombineFn()])
-def test_a_round_moves_what_it_changes_however_many_sessions_are_open(combine_fn: Any) -> None:
+@pytest.mark.parametrize(("combine_fn", "row"), [(None, row), (COUNT, row), (COUNT, row_of_many)])
+def test_a_round_moves_what_it_changes_however_many_sessions_are_open(
+    combine_fn: Any, row: Any
+) -> None:
     def run(seconds: Iterable[int], watermark: int) -> None:
         """A round over the state that the one before has left."""
         state = ShardState(entries)
         grouping = SessionedGrouping(CODER, WINDOWING, combine_fn, state.stage("s"), clock)
         list(grouping.add(list(map(row, seconds))))
         clock.input_watermark = watermark * SECOND
-        list(grouping.fire())
+        list(grouping.fire_blocks())
         state.save()
 
     moved = []

@@ -55,6 +55,21 @@ def test_offsets_tell_what_has_been_read(
     assert end["number"] == last
 
 
+def test_pauses_grow_up_to_a_second_until_there_are_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr(tick_source.time, "sleep", pauses.append)
+    monkeypatch.setattr(tick_source.Clock, "after", lambda clock, time: 10 * SECOND)
+    reader = TickReader(SourceSpec(str(tmp_path), clocks=(SourceClock(tag=1),)))
+    tick = reader.initialOffset()
+    for number in range(1, 9):
+        _, tick = reader.read(tick)
+        tick |= {"time": 10 * SECOND}
+        note(tmp_path, tick, "-", seen={"1": {"": 1}} if number == 6 else {})
+    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 0.1]
+
+
 # What is noted of partitions with nothing left counts for the offset that it is of.
 
 TAG = 7

@@ -40,12 +40,13 @@ class Lateness:
     """Filter for late elements.
 
     Attributes:
+        allowed: the allowed lateness, in microseconds.
         dropped: the number of elements dropped, each counted once per window.
     """
 
     def __init__(self, windowing: Windowing) -> None:
         self._expires = expiry_of(windowing)
-        self._allowed: int = windowing.allowed_lateness.micros
+        self.allowed: int = windowing.allowed_lateness.micros
         self._before: tuple[WindowedValue, int, WindowedValue | None] | None = None
         self.dropped = 0
 
@@ -73,7 +74,7 @@ class Lateness:
 
     def expiry_at(self, end: int) -> int:
         """Return the expiry of an interval that ends at a time; both are in microseconds."""
-        return _expiry_at(end, self._allowed)
+        return _expiry_at(end, self.allowed)
 
     def rows_in_time(self, ends: Micros, counts: Micros, watermark: int) -> Positions:
         """Return the positions of the windows that are not too late.
@@ -87,7 +88,7 @@ class Lateness:
         if watermark >= MAX_MICROS:
             is_late = np.ones(len(ends), np.bool_)
         else:
-            is_late = ends <= max(watermark - self._allowed, MIN_MICROS)
+            is_late = ends <= max(watermark - self.allowed, MIN_MICROS)
         self.dropped += int(counts[is_late].sum())
         return np.flatnonzero(~is_late)
 

@@ -23,10 +23,10 @@ from apache_beam.utils.windowed_value import WindowedValue
 from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.aggregate.aggregator import in_session
 from sparkbeam.wire.rounding import coded_hold
-from sparkbeam.wire.rows import SPANS_CELL, Row
+from sparkbeam.wire.rows import COUNT_CELL, SPANS_CELL, Row
 from sparkbeam.wire.timestamps import MAX_MICROS
-from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.grouping.session_merger import SessionMerger
+from sparkbeam.worker.blocks import Block, in_blocks
+from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.session_state import (
     EARLIEST,
     StoredSession,
@@ -34,8 +34,11 @@ from sparkbeam.worker.grouping.session_state import (
     Value,
     gathered,
 )
+from sparkbeam.worker.grouping.session_store import SessionStore, sessions_of
 from sparkbeam.worker.grouping.stored import StoredGrouping
+from sparkbeam.worker.state.page import Page
 from sparkbeam.worker.state.records import EVENT_TIME, Record
+from sparkbeam.worker.state.stripes import SessionStripe, Stripe
 
 _KEY, _START = itemgetter(0), attrgetter("start")
 _END, _EXPIRY = b"end", b"expiry"
@@ -48,13 +51,43 @@ class SessionedGrouping(StoredGrouping):
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         super()._prepare(coder, windowing)
         self._is_at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
-        self._spanned = self._make_spanned()
+        self._in_columns = self._make_store()
 
-    def _make_spanned(self) -> SessionMerger | None:
-        """Return the merger of numbers; None if the accumulators are no numbers."""
-        if self._combine_fn is None or form_of(self._combine_fn) is None:
+    def _make_store(self) -> SessionStore | None:
+        """Return the store of numbers; None if the accumulators are no numbers."""
+        combine_fn = self._combine_fn
+        form = None if combine_fn is None else form_of(combine_fn)
+        if combine_fn is None or form is None:
             return None
-        return SessionMerger(self._combine_fn, self._encode, self._lateness)
+        self._keyed.thaw = self._to_records
+        return SessionStore(
+            self._keyed,
+            Combine(combine_fn, form, ""),
+            self._decode_key,
+            self._encode,
+            self._lateness,
+            in_columns=self._is_at_end,
+        )
+
+    def _to_records(self, page: Page, stripe: Stripe, found: list[tuple[bytes, list[int]]]) -> None:
+        """Give a page records of sessions that are in a stripe; see :data:`.Thaw`."""
+        assert isinstance(stripe, SessionStripe)
+        for key, rows in found:
+            record = page.open(key, None)
+            kept = StoredSessions(record)
+            sessions = list(sessions_of(stripe, self._encoded_numbers, rows))
+            kept.add(
+                self._for_late_elements(session) if session.panes else session
+                for session in sessions
+            )
+            waiting = (session for session in sessions if not session.panes)
+            self._schedule(record, kept, next(waiting, None))
+
+    def _for_late_elements(self, session: StoredSession) -> StoredSession:
+        """Return of a session that has fired what late elements need."""
+        if self._accumulates:
+            return session
+        return session._replace(accumulator=None, held=b"")
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
@@ -82,9 +115,10 @@ class SessionedGrouping(StoredGrouping):
             for key, blocks in self._arrived(rows):
                 yield key, _arrivals(blocks)
             return
-        assert self._spanned is not None
+        assert self._in_columns is not None
         singly = [row for row in rows if row[2][:1] != SPANS_CELL]
-        spans = self._spanned.spans(cells, self._moment.input_watermark)
+        others = {row[0] for row in singly if row[2][:1] != COUNT_CELL}
+        spans = self._in_columns.add(cells, others, self._moment.input_watermark)
         of_blocks = self._arrived(singly, spans.keys)
         arrived = ((key, _arrivals(blocks)) for key, blocks in of_blocks)
         together = (
@@ -93,6 +127,11 @@ class SessionedGrouping(StoredGrouping):
         )
         for key, parts in groupby(merge(arrived, together, key=_KEY), _KEY):
             yield key, sorted(chain.from_iterable(part for _, part in parts), key=_START)
+
+    def fire_blocks(self) -> Iterator[Block]:
+        if self._in_columns is not None:
+            yield from self._in_columns.fire(self._moment.input_watermark)
+        yield from in_blocks(self.fire())
 
     def fire(self) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
@@ -166,10 +205,9 @@ class SessionedGrouping(StoredGrouping):
         if over or not self._accumulates:
             kept.clear_values(session)
         if not over:
-            late = session._replace(panes=session.panes + 1, stamp=None)
-            if not self._accumulates:
-                late = late._replace(accumulator=None, held=b"")
-            kept.add([late])
+            kept.add(
+                [self._for_late_elements(session._replace(panes=session.panes + 1, stamp=None))]
+            )
         latest, stamp = window.max_timestamp(), session.stamp
         return self._new_pane(key, values, window, latest, stamp, session.panes, on_time=on_time)
 

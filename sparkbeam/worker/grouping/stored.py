@@ -10,8 +10,10 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
 
+from sparkbeam.accumulators.vectorized_accumulator import Numbers
+from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded
-from sparkbeam.worker.group_timestamps import stamps_of
+from sparkbeam.worker.group_timestamps import ON_TIME, stamps_of
 from sparkbeam.worker.grouping.triggered import StreamGrouping
 
 
@@ -23,6 +25,15 @@ class StoredGrouping(StreamGrouping):
         self._encode, self._decode = value.encode, value.decode
         self._stamps = stamps_of(windowing)
         self._accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
+
+    def _encoded_numbers(self, numbers: Numbers) -> list[bytes]:
+        """Return the encoded accumulators for numbers of the vectorized form."""
+        assert self._combine_fn is not None
+        form = form_of(self._combine_fn)
+        assert form is not None
+        compact, encode = self._combine_fn.compact, self._encode
+        found = form.accumulators(numbers, self._combine_fn)
+        return [encode(compact(accumulator)) for accumulator in found]
 
     def _combined(self, stored: list[bytes]) -> bytes:
         """Merge several encoded accumulators into one."""
@@ -63,7 +74,7 @@ class StoredGrouping(StreamGrouping):
         timestamp = latest if stamp is None else Timestamp(micros=stamp)
         # See trigger_timing.py.
         on_time = on_time or self._moment.output_watermark <= latest.micros
-        info = _ON_TIME if on_time and panes == 0 else _late(panes)
+        info = ON_TIME if on_time and panes == 0 else _late(panes)
         return WindowedValue((key, values), coded(timestamp), (window,), info)
 
 
@@ -71,7 +82,6 @@ def _pane_info(panes: int, timing: int) -> PaneInfo:
     return PaneInfo(panes == 0, False, timing, panes, panes)
 
 
-_ON_TIME = _pane_info(0, PaneInfoTiming.ON_TIME)
 _FIRST_LATE = _pane_info(0, PaneInfoTiming.LATE)
 
 

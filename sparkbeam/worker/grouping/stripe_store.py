@@ -5,8 +5,9 @@ aggregates of all its keys are emitted as columns, too. All other state of keys 
 is left to the code that processes single keys.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -19,8 +20,10 @@ from sparkbeam.worker.blocks import COLUMN_ROWS, Block
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 from sparkbeam.worker.row_formats.cells import KeyCells
+from sparkbeam.worker.state.page import Page
 from sparkbeam.worker.state.pages import KeyedState
-from sparkbeam.worker.state.stripes import OpenWindow, Places
+from sparkbeam.worker.state.records import HELD_BYTES
+from sparkbeam.worker.state.stripes import OpenWindow, Places, Stripe, WindowStripe, timer_of
 
 
 class StripeStore:
@@ -70,7 +73,7 @@ class StripeStore:
         firsts = firsts_of(of_keys[order])
         lengths = np.diff(firsts, append=len(order))
         keys = encoded.dictionary.to_pylist()
-        for page, in_page in self._keyed.places_by_page(keys):
+        for page, in_page in chain.from_iterable(self._keyed.places_by_page(keys)):
             places = in_page
             if page.records:
                 has_record = np.array([keys[place] in page.records for place in places.tolist()])
@@ -96,13 +99,15 @@ class StripeStore:
         """
         waiting: dict[OpenWindow, list[tuple[pa.Array, Numbers]]] = {}
         count = 0
-        for page, stripe in self._keyed.due_stripes(limit):
-            if on_time(stripe.window) is None:
-                page.to_records(stripe.keys.to_pylist())
-                continue
-            page.drop(stripe)
-            waiting.setdefault(stripe.window, []).append((stripe.keys, stripe.numbers))
-            count += len(stripe)
+        for group in self._keyed.due_stripes(limit):
+            for page, stripe in group:
+                assert isinstance(stripe, WindowStripe)
+                if on_time(stripe.window) is None:
+                    page.to_records(stripe.keys.to_pylist())
+                    continue
+                page.drop(stripe)
+                waiting.setdefault(stripe.window, []).append((stripe.keys, stripe.numbers))
+                count += len(stripe)
             if count >= COLUMN_ROWS:
                 yield from self._blocks(waiting, on_time)
                 count = 0
@@ -134,6 +139,29 @@ class StripeStore:
         found = self._form.accumulators(numbers, self._combine.combine_fn)
         pairs = zip(keys, found, strict=True)
         return Block(template, [(key, [accumulator]) for key, accumulator in pairs])
+
+
+def windows_to_records(
+    accumulators: Callable[[Numbers], Sequence[Any]],
+    page: Page,
+    stripe: Stripe,
+    found: list[tuple[bytes, list[int]]],
+) -> None:
+    """Give a page the content of records for keys of a stripe; see :data:`.Thaw`.
+
+    Args:
+        accumulators: makes encoded accumulators of numbers.
+    """
+    assert isinstance(stripe, WindowStripe)
+    window, timer = stripe.window, timer_of(stripe.window)
+    (numbers,) = stripe.all_columns
+    encoded = accumulators(numbers[[row for _, (row,) in found]])
+    for (key, _), accumulator in zip(found, encoded, strict=True):
+        content = page.records.setdefault(key, ({}, {}, {}, {}))
+        content[0][window.cell] = (0, window.stamp, accumulator)
+        content[1][window.cell] = timer
+        content[2][window.cell] = window.hold
+    page.changed_all([key for key, _ in found], HELD_BYTES * len(found))
 
 
 def _joined(parts: list[AggregateCell]) -> AggregateCell:

@@ -17,7 +17,6 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.accumulators.vectorized_accumulator import Numbers
 from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import TOTALS_CELL, Row
@@ -27,7 +26,7 @@ from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.accumulator_merger import AccumulatorMerger
 from sparkbeam.worker.grouping.lateness import latest_over
 from sparkbeam.worker.grouping.stored import StoredGrouping
-from sparkbeam.worker.grouping.stripe_store import StripeStore
+from sparkbeam.worker.grouping.stripe_store import StripeStore, windows_to_records
 from sparkbeam.worker.state.records import EVENT_TIME, Record
 from sparkbeam.worker.state.stripes import OpenWindow
 
@@ -66,16 +65,9 @@ class WindowGrouping(StoredGrouping):
         form = None if combine_fn is None else form_of(combine_fn)
         if combine_fn is None or form is None:
             return None
+        self._keyed.thaw = partial(windows_to_records, self._encoded_numbers)
         combine = Combine(combine_fn, form, "")
-        self._keyed.accumulators = partial(self._accumulators, combine)
         return StripeStore(self._cells, self._keyed, combine, self._decode_key, self._opened)
-
-    def _accumulators(self, combine: Combine, numbers: Numbers) -> list[bytes]:
-        """Return the encoded accumulators for numbers of the vectorized form."""
-        assert combine.form is not None
-        compact, encode = combine.combine_fn.compact, self._encode
-        found = combine.form.accumulators(numbers, combine.combine_fn)
-        return [encode(compact(accumulator)) for accumulator in found]
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark
@@ -101,10 +93,9 @@ class WindowGrouping(StoredGrouping):
         if not cells:
             return rows
         assert self._striped is not None
-        assert self._keyed.accumulators is not None
         rows = [row for row in rows if row[2][:1] != TOTALS_CELL]
         for left in self._striped.add(cells):
-            rows += left.rows(self._cells, self._keyed.accumulators)
+            rows += left.rows(self._cells, self._encoded_numbers)
         return rows
 
     def _opened(self, template: WindowedValue) -> list[OpenWindow] | None:

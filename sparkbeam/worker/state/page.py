@@ -14,14 +14,16 @@ import pyarrow as pa
 from sparkbeam.wire import plaindata
 from sparkbeam.worker.state.directory import EVENT, HOLD, NEVER, PROCESSING, Directory
 from sparkbeam.worker.state.entries import Entry, EntryCache, Overflow
-from sparkbeam.worker.state.records import (
-    EVENT_TIME,
-    HELD_BYTES,
-    PROCESSING_TIME,
-    Record,
-    schedule,
+from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Record, schedule
+from sparkbeam.worker.state.stripes import (
+    AddUp,
+    Numbers,
+    OpenWindow,
+    Places,
+    Stripe,
+    WindowStripe,
+    stripe_of,
 )
-from sparkbeam.worker.state.stripes import AddUp, Numbers, OpenWindow, Places, Stripe, timer_of
 
 PAGE_BYTES = 8 << 10
 """Mean size of the pages of a stage, while the stage is not large."""
@@ -58,13 +60,20 @@ class PageOwner(Protocol):
     cache: EntryCache
     directory: Directory
     overflow: Overflow
-    accumulators: Callable[[Numbers], list[bytes]] | None
+    thaw: "Thaw | None"
 
     def page_rescheduled(self, page: "Page") -> None:
         """Note that the directory's times of the page are outdated."""
 
     def page_released(self, page: "Page") -> None:
         """Forget the page, which has been written and leaves the memory."""
+
+
+Thaw = Callable[["Page", Stripe, list[tuple[bytes, list[int]]]], None]
+"""Function that gives a page records for keys that have been removed from a stripe.
+
+It takes the keys with their positions in :attr:`.Stripe.all_columns`.
+"""
 
 
 class Page(Entry):
@@ -123,7 +132,7 @@ class Page(Entry):
         self._delta: dict[bytes, None] = {}
         if base:
             self.records, stripes = _parts(base, fresh=False)
-            self.stripes = {stripe.window.cell: stripe for stripe in stripes}
+            self.stripes = {stripe.cell: stripe for stripe in stripes}
         if delta:
             self._apply(*_parts(delta, fresh=True))
         self.count = self._count()
@@ -150,7 +159,7 @@ class Page(Entry):
                 stripe.pop(records)
             self._forget_empty()
         for stripe in stripes:
-            known = self.stripes.setdefault(stripe.window.cell, stripe)
+            known = self.stripes.setdefault(stripe.cell, stripe)
             if known is not stripe and not known.replace(stripe):
                 raise ValueError("the parts of a page do not match")
 
@@ -164,7 +173,7 @@ class Page(Entry):
 
     def _striped(self) -> pa.Array:
         """Return the keys that are in stripes."""
-        found = [stripe.keys for stripe in self.stripes.values()]
+        found = [stripe.distinct_keys() for stripe in self.stripes.values()]
         if len(found) == 1:
             return found[0]
         return pa.concat_arrays(found).unique() if found else ()
@@ -178,14 +187,15 @@ class Page(Entry):
     def add(
         self, window: OpenWindow, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp
     ) -> bool:
-        """Add runs of numbers to those of keys without a record; see :class:`Stripe`.
+        """Add runs of numbers to those of keys without a record; see :class:`WindowStripe`.
 
         Returns:
             False, with nothing changed, if they cannot be added.
         """
         stripe = self.stripes.get(window.cell)
         if stripe is None:
-            stripe = Stripe(window, keys.slice(0, 0), numbers[:0].copy(), fresh=True)
+            stripe = WindowStripe(window, keys.slice(0, 0), [numbers[:0].copy()], True)
+        assert isinstance(stripe, WindowStripe)
         growth = stripe.add(keys, numbers, firsts, add_up) if stripe.window == window else None
         if growth is None:
             return False
@@ -199,33 +209,37 @@ class Page(Entry):
         """Turn the stripes' content of some keys into records."""
         for stripe in self.stripes.values():
             found = stripe.pop(keys)
-            if not found:
-                continue
-            window = stripe.window
-            name, timer = window.cell, timer_of(window)
-            assert self.owner.accumulators is not None
-            encoded = self.owner.accumulators(stripe.all_numbers[[row for _, row in found]])
-            for (key, _), accumulator in zip(found, encoded, strict=True):
-                content = self.records.setdefault(key, ({}, {}, {}, {}))
-                content[0][name] = (0, window.stamp, accumulator)
-                content[1][name] = timer
-                content[2][name] = window.hold
-            self.changed_all([key for key, _ in found], HELD_BYTES * len(found))
+            if found:
+                assert self.owner.thaw is not None
+                self.owner.thaw(self, stripe, found)
         self._forget_empty()
 
     def _forget_empty(self) -> None:
         self.stripes = {cell: stripe for cell, stripe in self.stripes.items() if len(stripe)}
 
+    def replace(self, stripe: Stripe, changed: Iterable[bytes]) -> None:
+        """Put a stripe in the place of the one of its name.
+
+        Args:
+            changed: the keys that have no row any more, at least.
+        """
+        before = self.stripes.get(stripe.cell)
+        self.stripes[stripe.cell] = stripe
+        self.changed_all(changed, stripe.nbytes - (before.nbytes if before is not None else 0))
+        self._forget_empty()
+        self._scattered = True
+        self.rescheduled()
+
     def drop(self, stripe: Stripe) -> None:
         """Remove a stripe."""
-        del self.stripes[stripe.window.cell]
+        del self.stripes[stripe.cell]
         self.rewrite(max(0, self.size - stripe.nbytes))
         self.rescheduled()
 
     def due_stripes(self, limit: int) -> list[Stripe]:
         """Return the stripes of windows that are due, the first ones first."""
-        found = (stripe for stripe in self.stripes.values() if stripe.window.fires <= limit)
-        return sorted(found, key=lambda stripe: stripe.window.fires)
+        found = (stripe for stripe in self.stripes.values() if stripe.fires <= limit)
+        return sorted(found, key=lambda stripe: stripe.fires)
 
     def open(self, key: bytes, content: Any) -> Record:
         """Make the content of a record live; the content is None if there is none yet."""
@@ -237,17 +251,16 @@ class Page(Entry):
     def keep(self, records: dict[bytes, Any], stripes: Iterable[Stripe]) -> None:
         """Release all but some of the records and parts of stripes."""
         self.records = records
-        self.stripes = {stripe.window.cell: stripe for stripe in stripes}
+        self.stripes = {stripe.cell: stripe for stripe in stripes}
         self.live = {key: record for key, record in self.live.items() if key in records}
 
     def take(self, records: dict[bytes, Any], stripes: Iterable[Stripe]) -> None:
         """Take over records and parts of stripes from another page."""
         for stripe in stripes:
-            cell = stripe.window.cell
-            known = self.stripes.setdefault(cell, stripe)
+            known = self.stripes.setdefault(stripe.cell, stripe)
             if known is not stripe and not known.extend(stripe):
                 self.to_records(known.keys.to_pylist())
-                self.stripes[cell] = stripe
+                self.stripes[stripe.cell] = stripe
         self.records.update(records)
         for key, record in records.items():
             if type(record) is Record:
@@ -273,6 +286,7 @@ class Page(Entry):
         self._changed.update(dict.fromkeys(keys))
         self.dirty = True
         self.packed = None
+        growth = max(growth, -self.size)
         self.size += growth
         self.owner.cache.size += growth
 
@@ -311,7 +325,7 @@ class Page(Entry):
     def _packed_delta(self) -> dict[bytes, bytes | None] | None:
         """Return the changes since the page was written as a whole, unless there are too many."""
         changed = {**self._delta, **self._changed}
-        fresh = sum(stripe.fresh_count for stripe in self.stripes.values())
+        fresh = sum(int(stripe.is_fresh.sum()) for stripe in self.stripes.values())
         if not self._base_bytes or (len(changed) + fresh) * _DELTA_PART > len(self):
             return None
         get = self.records.get
@@ -402,8 +416,8 @@ class Page(Entry):
     def _all_firsts(self) -> list[int]:
         firsts = _firsts(self.records.values())
         for stripe in self.stripes.values():
-            firsts[EVENT] = min(firsts[EVENT], stripe.window.fires)
-            firsts[HOLD] = min(firsts[HOLD], stripe.window.hold)
+            firsts[EVENT] = min(firsts[EVENT], stripe.fires)
+            firsts[HOLD] = min(firsts[HOLD], stripe.hold)
         return firsts
 
     def in_use(self) -> bool:
@@ -430,7 +444,7 @@ def _parts(data: bytes, *, fresh: bool) -> tuple[dict[bytes, Any], list[Stripe]]
     if type(found) is dict:
         return found, []
     contents, stored = found
-    return contents, [Stripe.of_stored(some, fresh=fresh) for some in stored]
+    return contents, [stripe_of(some, fresh=fresh) for some in stored]
 
 
 def _firsts(records: Iterable[Any]) -> list[int]:

@@ -6,7 +6,7 @@ the stored form of a page, ``records.py`` the content of a record.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from itertools import chain
 from typing import Any
 
@@ -15,10 +15,10 @@ import numpy as np
 from sparkbeam.wire import plaindata
 from sparkbeam.worker.state.directory import EVENT, HOLD, Directory, address, addresses, hash_key
 from sparkbeam.worker.state.entries import CACHE_BYTES, EntryCache, Overflow
-from sparkbeam.worker.state.page import COLUMNS, Page, delta_name, pages_for
+from sparkbeam.worker.state.page import COLUMNS, Page, Thaw, delta_name, pages_for
 from sparkbeam.worker.state.records import Hold, Record, holds
 from sparkbeam.worker.state.store import ByteMap
-from sparkbeam.worker.state.stripes import Numbers, Places, Stripe
+from sparkbeam.worker.state.stripes import Places, Stripe
 
 _ROOT = b"root"
 _PAGES, _DIRECTORY, _OVERFLOW = b"p", b"d", b"o"
@@ -97,8 +97,7 @@ class KeyedState:
     """The records of a stage's keys in one shard; made by :meth:`ShardState.stage`.
 
     Attributes:
-        accumulators: makes encoded accumulators of the numbers of stripes; None if no numbers
-            are kept.
+        thaw: makes records of rows of stripes; None if there are no stripes.
     """
 
     def __init__(self, cache: EntryCache, number: int, root: Any) -> None:
@@ -109,7 +108,7 @@ class KeyedState:
         self._name = name + _PAGES
         self.directory = Directory(cache, name + _DIRECTORY, directory)
         self._pages: dict[int, Page] = {}
-        self.accumulators: Callable[[Numbers], list[bytes]] | None = None
+        self.thaw: Thaw | None = None
         self._ahead: list[int] = []
         self._rescheduled: dict[int, Page] = {}
         self._created = 0
@@ -159,6 +158,9 @@ class KeyedState:
             return live
         if page.stripes:
             page.to_records([key])
+            live = page.live.get(key)
+            if live is not None:
+                return live
         content = page.records.get(key)
         if content is None:
             self._created += 1
@@ -172,14 +174,17 @@ class KeyedState:
         The caller may change the records of these keys in a page until it requests the next page,
         and requests no record meanwhile.
         """
-        for page, places in self.places_by_page(keys):
+        for page, places in chain.from_iterable(self.places_by_page(keys)):
             some = [keys[place] for place in places.tolist()]
             if page.stripes:
                 page.to_records(some)
             yield page, some
 
-    def places_by_page(self, keys: Sequence[bytes]) -> Iterator[tuple[Page, Places]]:
-        """Yield the pages with the positions of the keys, which may be in stripes of the page."""
+    def places_by_page(self, keys: Sequence[bytes]) -> Iterator[list[tuple[Page, Places]]]:
+        """Yield some pages at a time, each with the positions of its keys.
+
+        As :meth:`by_page`, but keys may be in stripes of the page.
+        """
         low = 0
         while low < len(keys):
             self._grow_for_new_keys()
@@ -189,20 +194,21 @@ class KeyedState:
             found, firsts = np.unique(numbers[order], return_index=True)
             in_page = dict(zip(found.tolist(), np.split(order + low, firsts[1:]), strict=True))
             low += len(some)
-            for page in self._walk(list(in_page), make=True):
-                before = len(page)
-                yield page, in_page[page.number]
-                self._created += len(page) - before
+            for group in self._groups(list(in_page), make=True):
+                pages = [self._pages[number] for number in group]
+                before = sum(map(len, pages))
+                yield [(page, in_page[page.number]) for page in pages]
+                self._created += sum(map(len, pages)) - before
 
-    def due_stripes(self, limit: int) -> Iterator[tuple[Page, Stripe]]:
-        """Yield the stripes of windows that are due at a time, page by page, each with its page.
+    def due_stripes(self, limit: int) -> Iterator[list[tuple[Page, Stripe]]]:
+        """Yield the stripes of windows that are due at a time, of some pages at a time.
 
-        The caller drops them, or makes records of them.
+        The caller replaces or drops them, or makes records of them.
         """
         self._refresh()
-        for page in self._walk(list(self.directory.until(EVENT, limit))):
-            for stripe in page.due_stripes(limit):
-                yield page, stripe
+        for group in self._groups(list(self.directory.until(EVENT, limit))):
+            pages = [self._pages[number] for number in group]
+            yield [(page, stripe) for page in pages for stripe in page.due_stripes(limit)]
 
     def due_keys(self, domain: int, limit: int) -> Iterator[bytes]:
         """Yield the keys with a timer in a domain that is due at a time, each once, page by page.
@@ -253,7 +259,7 @@ class KeyedState:
         )
         striped = (stripe.oldest() for stripe in self._pages[number].stripes.values())
         return min(
-            chain(found, striped),
+            chain(found, filter(None, striped)),
             default=None,
             key=lambda hold: (hold.micros, hold.key),
         )
@@ -276,7 +282,7 @@ class KeyedState:
         for page in self._pages.values():
             page.keep({}, ())
         self._pages.clear()
-        self.accumulators = None
+        self.thaw = None
 
     def page_rescheduled(self, page: Page) -> None:
         """Note that the directory's times of the page are outdated."""
@@ -334,8 +340,16 @@ class KeyedState:
         page = self._pages[number] = Page(self, name, number, stored)
         self.cache.add(page)
 
-    def _walk(self, numbers: Sequence[int], *, make: bool = False) -> Iterator[Page]:
+    def _walk(self, numbers: Sequence[int]) -> Iterator[Page]:
         """Yield stored or changed pages one by one; their number must not change meanwhile."""
+        for group in self._groups(numbers):
+            for number in group:
+                if number not in self._pages:
+                    self._load([number])
+                yield self._pages[number]
+
+    def _groups(self, numbers: Sequence[int], *, make: bool = False) -> Iterator[list[int]]:
+        """Yield the numbers of stored or changed pages, after some at a time are loaded."""
         self._walks += 1
         try:
             for low in range(0, len(numbers), _GROUP):
@@ -346,10 +360,7 @@ class KeyedState:
                     n for n in group if make or n in self._pages or self.directory.page_size(n)
                 ]
                 self._load(known)
-                for number in known:
-                    if number not in self._pages:
-                        self._load([number])
-                    yield self._pages[number]
+                yield known
         finally:
             self._walks -= 1
 

@@ -5,9 +5,10 @@ their records differ only in key and numbers. A stripe has these as two columns,
 of the records once. A key is in stripes or has a record, never both.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparkbeam.wire.binary import binary, bytes_of, offsets_of
+from sparkbeam.wire.rounding import coded_hold
+from sparkbeam.worker.state.directory import NEVER
 from sparkbeam.worker.state.records import EVENT_TIME, Hold
 
 Numbers = npt.NDArray[Any]
@@ -24,6 +27,9 @@ Places = npt.NDArray[np.intp]
 
 AddUp = Callable[[Numbers, Places], Numbers | None]
 """Sums of runs of numbers, given the start of each run; None if a sum is not exact."""
+
+SESSIONS = b"sessions"
+"""Name of the stripe of sessions in a page."""
 
 _KEY_BYTES = 4
 """Size of a key besides its bytes and its numbers."""
@@ -44,47 +50,205 @@ class OpenWindow:
     hold: int
 
 
-class Stripe:
-    """Keys, each once, with their numbers.
+class Stripe(ABC):
+    """Rows of keys in columns, the first of which has the numbers.
 
     Args:
         keys: binary.
-        numbers: of the keys, not to be changed by others.
-        fresh: marks keys that have changed since the page was last written as a whole.
+        columns: of the keys, not to be changed by others.
+        fresh: marks rows that have changed since the page was last written as a whole; if one row
+            of a key is fresh, all are.
     """
 
-    __slots__ = ("_fresh", "_gone", "_keys", "_numbers", "_rows", "window")
+    __slots__ = ("_columns", "_fresh", "_gone", "_keys", "_rows")
 
     def __init__(
-        self, window: OpenWindow, keys: pa.Array, numbers: Numbers, *, fresh: bool
+        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_] | bool"
     ) -> None:
-        self.window = window
         self._keys = keys
-        self._numbers = numbers
+        self._columns = tuple(columns)
         self._fresh = np.full(len(keys), fresh)
-        self._rows: dict[bytes, int] | None = None
+        self._rows: dict[bytes, list[int]] | None = None
         self._gone: list[int] = []
+
+    @property
+    @abstractmethod
+    def cell(self) -> bytes:
+        """Name of the stripe in its page."""
+
+    @property
+    @abstractmethod
+    def fires(self) -> int:
+        """Time of the first timer, in microseconds."""
+
+    @property
+    @abstractmethod
+    def hold(self) -> int:
+        """Oldest hold on the watermark, in microseconds; NEVER if there is none."""
+
+    @abstractmethod
+    def oldest(self) -> Hold | None:
+        """Return the oldest hold on the watermark with its key; None if there is none."""
+
+    @abstractmethod
+    def distinct_keys(self) -> pa.Array:
+        """Return the keys, each once."""
+
+    @abstractmethod
+    def _like(
+        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_]"
+    ) -> Self:
+        """Return a stripe of this kind."""
+
+    @abstractmethod
+    def _head(self) -> tuple[int | bytes, ...]:
+        """Return what all rows share, as plain data."""
 
     def __len__(self) -> int:
         return len(self._keys) - len(self._gone)
 
     @property
     def keys(self) -> pa.Array:
-        """The keys, in the order of the numbers."""
+        """The key of each row."""
         self._drop_removed()
         return self._keys
 
     @property
-    def numbers(self) -> Numbers:
-        """The numbers; not to be changed."""
+    def columns(self) -> tuple[Numbers, ...]:
+        """The columns; not to be changed."""
         self._drop_removed()
-        return self._numbers
+        return self._columns
 
     @property
-    def fresh_count(self) -> int:
-        """Number of fresh keys."""
+    def numbers(self) -> Numbers:
+        """The numbers; not to be changed."""
+        return self.columns[0]
+
+    @property
+    def is_fresh(self) -> "npt.NDArray[np.bool_]":
+        """True for each row that is fresh; not to be changed."""
         self._drop_removed()
-        return int(np.count_nonzero(self._fresh))
+        return self._fresh
+
+    def extend(self, other: "Stripe") -> bool:
+        """Add the keys of another stripe, none of which is here; return False if unsupported."""
+        if other._head() != self._head() or other.numbers.dtype != self.numbers.dtype:
+            return False
+        self._extend(other.keys, other.columns, other._fresh)
+        return True
+
+    def replace(self, other: "Stripe") -> bool:
+        """Replace the keys that are here by those of another stripe, like :meth:`extend`."""
+        self.pop(other.keys.to_pylist())
+        return self.extend(other)
+
+    def pop(self, keys: Iterable[bytes]) -> list[tuple[bytes, list[int]]]:
+        """Remove keys; return those found, and their positions in :attr:`all_columns`."""
+        if self._rows is None:
+            self._rows = {}
+            for row, key in enumerate(self._keys.to_pylist()):
+                self._rows.setdefault(key, []).append(row)
+        rows = self._rows
+        found = [(key, rows.pop(key)) for key in keys if key in rows]
+        for _, of_key in found:
+            self._gone += of_key
+        return found
+
+    @property
+    def all_columns(self) -> tuple[Numbers, ...]:
+        """The columns with the rows of keys that were removed last."""
+        return self._columns
+
+    def spread(self, numbers: "npt.NDArray[np.int64]") -> Iterator[tuple[int, Self]]:
+        """Yield parts of the stripe, by a number for each row."""
+        self._drop_removed()
+        for number in np.unique(numbers).tolist():
+            yield number, self._filtered(numbers == number)
+
+    def fresh(self) -> Self:
+        """Return the fresh keys."""
+        self._drop_removed()
+        return self._filtered(self._fresh)
+
+    def mark_written(self) -> None:
+        """Mark all keys as not fresh: the page has been written as a whole."""
+        self._drop_removed()
+        self._fresh[:] = False
+
+    def stored(self) -> tuple[Any, ...]:
+        """Return the stripe as plain data."""
+        keys = self.keys
+        offsets = offsets_of(keys)
+        return (
+            self._head(),
+            _plain(self.numbers.dtype),
+            (offsets - offsets[0]).astype(np.int32).tobytes(),
+            bytes_of(keys).tobytes(),
+            *(column.tobytes() for column in self.columns),
+        )
+
+    @property
+    def nbytes(self) -> int:
+        """Approximate size in bytes."""
+        return size_of_rows(self.keys, self._columns)
+
+    def _filtered(self, chosen: "npt.NDArray[np.bool_]") -> Self:
+        columns = [column[chosen] for column in self._columns]
+        return self._like(self._keys.filter(pa.array(chosen)), columns, self._fresh[chosen])
+
+    def _extend(
+        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_]"
+    ) -> None:
+        self._drop_removed()
+        self._keys = pa.concat_arrays([self._keys, keys])
+        self._columns = tuple(map(np.concatenate, zip(self._columns, columns, strict=True)))
+        self._fresh = np.concatenate([self._fresh, fresh])
+        self._rows = None
+
+    def _drop_removed(self) -> None:
+        """Release the keys that have been removed."""
+        if not self._gone:
+            return
+        kept = np.full(len(self._keys), True)
+        kept[self._gone] = False
+        self._keys = self._keys.filter(pa.array(kept))
+        self._columns = tuple(column[kept] for column in self._columns)
+        self._fresh = self._fresh[kept]
+        self._rows, self._gone = None, []
+
+
+class WindowStripe(Stripe):
+    """The numbers of one open window, one for each key."""
+
+    __slots__ = ("window",)
+
+    def __init__(
+        self,
+        window: OpenWindow,
+        keys: pa.Array,
+        columns: Sequence[Numbers],
+        fresh: "npt.NDArray[np.bool_] | bool",
+    ) -> None:
+        super().__init__(keys, columns, fresh)
+        self.window = window
+
+    @property
+    def cell(self) -> bytes:
+        return self.window.cell
+
+    @property
+    def fires(self) -> int:
+        return self.window.fires
+
+    @property
+    def hold(self) -> int:
+        return self.window.hold
+
+    def oldest(self) -> Hold:
+        return Hold(self.window.hold, min(self.keys.to_pylist()), False, self.window.fires)
+
+    def distinct_keys(self) -> pa.Array:
+        return self.keys
 
     def add(self, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp) -> int | None:
         """Add runs of numbers to those of keys.
@@ -98,118 +262,94 @@ class Stripe:
             The approximate growth in bytes; None if the numbers cannot be added, with nothing
             changed.
         """
-        self._drop_removed()
-        if numbers.dtype != self._numbers.dtype:
+        (own,) = self.columns
+        if numbers.dtype != own.dtype:
             return None
         rows = pc.index_in(keys, value_set=self._keys).fill_null(-1).to_numpy()
         known = rows >= 0
         rows = rows[known]
-        together = np.insert(numbers, firsts[known], self._numbers[rows])
+        together = np.insert(numbers, firsts[known], own[rows])
         totals = add_up(together, firsts + np.cumsum(known) - known)
-        if totals is None or totals.dtype != self._numbers.dtype:
+        if totals is None or totals.dtype != own.dtype:
             return None
-        self._numbers[rows] = totals[known]
+        own[rows] = totals[known]
         self._fresh[rows] = True
         if known.all():
             return 0
-        added = keys.filter(pa.array(~known))
-        self._extend(added, totals[~known], np.full(len(added), True))
-        return _size(added, totals.dtype)
+        added, left = keys.filter(pa.array(~known)), [totals[~known]]
+        self._extend(added, left, np.full(len(added), True))
+        return size_of_rows(added, left)
 
-    def extend(self, other: "Stripe") -> bool:
-        """Add the keys of another stripe, none of which is here; return False if unsupported."""
-        if other.window != self.window or other.numbers.dtype != self.numbers.dtype:
-            return False
-        self._extend(other.keys, other.numbers, other._fresh)
-        return True
+    def _like(
+        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_]"
+    ) -> "WindowStripe":
+        return WindowStripe(self.window, keys, columns, fresh)
 
-    def replace(self, other: "Stripe") -> bool:
-        """Replace the keys that are here by those of another stripe, like :meth:`extend`."""
-        self.pop(other.keys.to_pylist())
-        return self.extend(other)
+    def _head(self) -> tuple[int | bytes, ...]:
+        window = self.window
+        return window.cell, window.fires, window.stamp, window.hold
 
-    def pop(self, keys: Iterable[bytes]) -> list[tuple[bytes, int]]:
-        """Remove keys; return those found, and their positions in :attr:`all_numbers`."""
-        if self._rows is None:
-            self._rows = {key: row for row, key in enumerate(self._keys.to_pylist())}
-        rows = self._rows
-        found = [(key, rows.pop(key)) for key in keys if key in rows]
-        self._gone += [row for _, row in found]
-        return found
 
-    @property
-    def all_numbers(self) -> Numbers:
-        """The numbers with those of keys that were removed last."""
-        return self._numbers
+class SessionStripe(Stripe):
+    """The numbers of sessions, none of which overlaps another one of its key.
 
-    def spread(self, numbers: "npt.NDArray[np.int64]") -> Iterator[tuple[int, "Stripe"]]:
-        """Yield parts of the stripe, by a number for each key."""
-        self._drop_removed()
-        for number in np.unique(numbers).tolist():
-            yield number, self._filtered(numbers == number)
+    The columns beside the numbers are the start, the end and the next time of each, in
+    microseconds. The next time is the end of a session that waits for it, and of one that has fired
+    its expiry, which is later. A key with many sessions has a record instead.
+    """
 
-    def oldest(self) -> Hold:
-        """Hold of the stripe on the watermark."""
-        return Hold(self.window.hold, min(self.keys.to_pylist()), False, self.window.fires)
-
-    def fresh(self) -> "Stripe":
-        """Return the fresh keys."""
-        self._drop_removed()
-        return self._filtered(self._fresh)
-
-    def mark_written(self) -> None:
-        """Mark all keys as not fresh: the page has been written as a whole."""
-        self._drop_removed()
-        self._fresh[:] = False
-
-    def stored(self) -> tuple[Any, ...]:
-        """Return the stripe as plain data."""
-        window, keys, numbers = self.window, self.keys, self.numbers
-        offsets = offsets_of(keys)
-        return (
-            (window.cell, window.fires, window.stamp, window.hold),
-            _plain(numbers.dtype),
-            (offsets - offsets[0]).astype(np.int32).tobytes(),
-            bytes_of(keys).tobytes(),
-            numbers.tobytes(),
-        )
-
-    @classmethod
-    def of_stored(cls, stored: tuple[Any, ...], *, fresh: bool) -> "Stripe":
-        """Return the inverse of :meth:`stored`."""
-        window, kind, offsets, data, numbers = stored
-        keys = binary(np.frombuffer(offsets, np.int32), np.frombuffer(data, np.uint8))
-        found = np.frombuffer(numbers, _kind_of(kind)).copy()
-        return cls(OpenWindow(*window), keys, found, fresh=fresh)
+    __slots__ = ()
 
     @property
-    def nbytes(self) -> int:
-        """Approximate size in bytes."""
-        return _size(self.keys, self._numbers.dtype)
+    def cell(self) -> bytes:
+        return SESSIONS
 
-    def _filtered(self, chosen: "npt.NDArray[np.bool_]") -> "Stripe":
-        part = Stripe(
-            self.window, self._keys.filter(pa.array(chosen)), self._numbers[chosen], fresh=True
-        )
-        part._fresh = self._fresh[chosen]
-        return part
+    @property
+    def fires(self) -> int:
+        return int(self.columns[3].min())
 
-    def _extend(self, keys: pa.Array, numbers: Numbers, fresh: "npt.NDArray[np.bool_]") -> None:
-        self._drop_removed()
-        self._keys = pa.concat_arrays([self._keys, keys])
-        self._numbers = np.concatenate([self._numbers, numbers])
-        self._fresh = np.concatenate([self._fresh, fresh])
-        self._rows = None
+    @property
+    def hold(self) -> int:
+        ends = self.columns[2][are_waiting(self.columns)]
+        return coded_hold(int(ends.min()) - 1) if len(ends) else NEVER
 
-    def _drop_removed(self) -> None:
-        """Release the keys that have been removed."""
-        if not self._gone:
-            return
-        kept = np.full(len(self._keys), True)
-        kept[self._gone] = False
-        self._keys = self._keys.filter(pa.array(kept))
-        self._numbers, self._fresh = self._numbers[kept], self._fresh[kept]
-        self._rows, self._gone = None, []
+    def oldest(self) -> Hold | None:
+        hold = self.hold
+        if hold == NEVER:
+            return None
+        ends = np.where(are_waiting(self.columns), self.columns[2], NEVER)
+        first = ends == ends.min()
+        keys = self.keys.filter(pa.array(first)).to_pylist()
+        return Hold(hold, min(keys), False, int(self.columns[3][first][0]))
+
+    def distinct_keys(self) -> pa.Array:
+        return self.keys.unique()
+
+    def _like(
+        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_]"
+    ) -> "SessionStripe":
+        return SessionStripe(keys, columns, fresh)
+
+    def _head(self) -> tuple[int | bytes, ...]:
+        return ()
+
+
+def are_waiting(columns: Sequence[Numbers]) -> "npt.NDArray[np.bool_]":
+    """Return for each session of a stripe that it has not fired."""
+    _, _, ends, times = columns
+    waiting: npt.NDArray[np.bool_] = times <= ends
+    return waiting
+
+
+def stripe_of(stored: tuple[Any, ...], *, fresh: bool) -> Stripe:
+    """Return the inverse of :meth:`Stripe.stored`."""
+    head, kind, offsets, data, numbers, *times = stored
+    keys = binary(np.frombuffer(offsets, np.int32), np.frombuffer(data, np.uint8))
+    columns = [np.frombuffer(numbers, _kind_of(kind)).copy()]
+    columns += [np.frombuffer(column, np.int64) for column in times]
+    if head:
+        return WindowStripe(OpenWindow(*head), keys, columns, fresh)
+    return SessionStripe(keys, columns, fresh)
 
 
 def timer_of(window: OpenWindow) -> tuple[int, int, None, None]:
@@ -217,8 +357,10 @@ def timer_of(window: OpenWindow) -> tuple[int, int, None, None]:
     return window.fires, EVENT_TIME, None, None
 
 
-def _size(keys: pa.Array, kind: "np.dtype[Any]") -> int:
-    return len(bytes_of(keys)) + len(keys) * (_KEY_BYTES + kind.itemsize)
+def size_of_rows(keys: pa.Array, columns: Iterable[Numbers]) -> int:
+    """Return the approximate size of rows in bytes."""
+    each = _KEY_BYTES + sum(column.itemsize for column in columns)
+    return len(bytes_of(keys)) + len(keys) * each
 
 
 def _plain(kind: "np.dtype[Any]") -> Any:

@@ -197,11 +197,15 @@ class ColumnCombine:
 
     def _of_windows(self, windows: NumberedWindows, found: KeyedAggregates) -> Iterator[Partials]:
         """Yield slices as they are if the readers take them, else windows."""
-        are_numbers, plan = found.rows.are_numbers, self._plan
-        if are_numbers and windows.are_slices and plan.take_slices:
+        plan = self._plan
+        if found.rows.are_numbers and windows.are_slices and plan.take_slices:
             yield Partials(found, windows=windows.starting_at(int(found.rows.starts[0])))
             return
-        take_numbers = are_numbers and plan.take_windows
+        if windows.is_shared:
+            # Their sums may be beyond 64 bits.
+            rows, windows = self._in_windows(found.rows)
+            found = replace(found, rows=rows)
+        take_numbers = found.rows.are_numbers and plan.take_windows
         if not take_numbers and isinstance(found.keys, Column):
             found = replace(found, keys=found.keys.values())
         for some in self._by_window(windows, found):
@@ -216,8 +220,6 @@ class ColumnCombine:
     ) -> Iterator[KeyedAggregates]:
         """Yield the aggregates of each window, with a template."""
         rows = found.rows
-        if windows.is_shared:
-            rows, windows = self._in_windows(rows)
         for first, chosen in runs_of(rows.starts):
             (window,) = windows.starting_at(int(rows.starts[first]))
             part = rows if chosen is None else rows.part(chosen)
