@@ -59,8 +59,10 @@ def test_pauses_grow_up_to_a_second_until_there_are_rows(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pauses: list[float] = []
-    monkeypatch.setattr(tick_source.time, "sleep", pauses.append)
-    monkeypatch.setattr(tick_source.Clock, "after", lambda clock, time: 10 * SECOND)
+    monkeypatch.setattr("sparkbeam.streaming.tick_source.time.sleep", pauses.append)
+    monkeypatch.setattr(
+        "sparkbeam.streaming.tick_source.Clock.after", lambda clock, time: 10 * SECOND
+    )
     reader = TickReader(SourceSpec(str(tmp_path), clocks=(SourceClock(tag=1),)))
     tick = reader.initialOffset()
     for number in range(1, 9):
