@@ -7,8 +7,7 @@ Other state of keys is in records, and is left to the code that processes single
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import groupby, pairwise
+from itertools import groupby
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -180,10 +179,11 @@ class SessionStore:
         refused = ~has_kind[of_page]
         if refused.any():
             return refused
-        stored = _Rows.of([page.stripes.get(SESSIONS) for page in pages], kind)
+        stored, of_row = _joined([page.stripes.get(SESSIONS) for page in pages], kind)
         places = pc.index_in(stored.keys, value_set=keys).fill_null(-1).to_numpy()
+        is_of_key = places >= 0
+        merges = is_of_key & are_waiting(stored.columns)
         numbers, starts, ends, _ = stored.columns
-        is_of_key, merges = places >= 0, (places >= 0) & stored.are_waiting
         known = Aggregates(places, starts, ends, starts, numbers)
         new = self._make.merge(new, known.part(merges), in_runs=False)
         if new.totals.dtype != kind:
@@ -191,19 +191,17 @@ class SessionStore:
         fired = known.part(is_of_key & ~merges)
         if len(fired):
             refused[_keys_that_touch(new, fired)] = True
-        refused |= np.bincount(new.keys, minlength=len(keys)) > _MOST_OF_KEY
+        of_key = np.concatenate([new.keys, fired.keys])
+        refused |= np.bincount(of_key, minlength=len(keys)) > _MOST_OF_KEY
         if refused.any():
             return refused
-        merged = _Rows(
-            keys.take(pa.array(new.keys)),
-            (new.totals, new.starts, new.ends, np.minimum(new.ends, MAX_MICROS)),
-            np.ones(len(new), np.bool_),
-            of_page[new.keys],
-        )
-        for at, stripe in (
-            stored.marked(is_of_key).part(~merges).and_others(merged).stripes(len(pages))
-        ):
-            pages[at].replace(stripe, ())
+        columns = new.totals, new.starts, new.ends, np.minimum(new.ends, MAX_MICROS)
+        rows = SessionStripe(stored.keys, stored.columns, stored.is_fresh | is_of_key).part(~merges)
+        rows.extend(SessionStripe(keys.take(pa.array(new.keys)), columns, True))
+        has_keys = set(of_page.tolist())
+        for at, stripe in rows.spread(np.concatenate([of_row[~merges], of_page[new.keys]])):
+            if at in has_keys:
+                pages[at].replace(stripe, ())
         return refused
 
     def _each(self, keys: list[bytes], found: Aggregates) -> Iterator[tuple[bytes, list[Session]]]:
@@ -216,7 +214,7 @@ class SessionStore:
 
     def fire(self, watermark: int) -> Iterator[Block]:
         """Emit the sessions that are due, and forget those that have expired."""
-        waiting: list[_Rows] = []
+        waiting: list[SessionStripe] = []
         count = 0
         for group in self._keyed.due_stripes(watermark):
             by_kind: dict[Any, list[tuple[Page, Stripe]]] = {}
@@ -225,51 +223,48 @@ class SessionStore:
             for some in by_kind.values():
                 pages, stripes = zip(*some, strict=True)
                 waiting.append(self._due(pages, stripes, watermark))
-                count += len(waiting[-1].keys)
+                count += len(waiting[-1])
             if count >= COLUMN_ROWS:
                 yield from self._blocks(waiting)
                 waiting, count = [], 0
         yield from self._blocks(waiting)
 
-    def _due(self, pages: Sequence[Page], stripes: Sequence[Stripe], watermark: int) -> "_Rows":
+    def _due(
+        self, pages: Sequence[Page], stripes: Sequence[Stripe], watermark: int
+    ) -> SessionStripe:
         """Return the sessions in pages that fire, all of one kind of numbers.
 
         Of them the pages keep what late elements need, and nothing of what has expired.
         """
-        rows = _Rows.of(stripes, stripes[0].numbers.dtype)
+        rows, of_row = _joined(stripes, stripes[0].numbers.dtype)
         numbers, starts, ends, times = rows.columns
-        is_due = rows.are_waiting & (np.minimum(ends, MAX_MICROS) <= watermark)
+        waiting = are_waiting(rows.columns)
+        is_due = waiting & (np.minimum(ends, MAX_MICROS) <= watermark)
         allowed = self._lateness.allowed
         is_over = np.full(len(ends), watermark >= MAX_MICROS)
         if watermark < MAX_MICROS:
             is_over = ends <= max(watermark - allowed - 1, MIN_MICROS - 1)
-        gone = is_over & (is_due | ~rows.are_waiting)
-        changed = rows.part(gone | is_due)
+        gone = is_over & (is_due | ~waiting)
         never = ends >= max(MAX_MICROS - allowed - 1, MIN_MICROS)
         expiries = np.where(never, MAX_MICROS, ends + min(allowed, MAX_MICROS) + 1)
-        left = _Rows(
-            rows.keys,
-            (numbers, starts, ends, np.where(is_due, expiries, times)),
-            rows.is_fresh | pc.is_in(rows.keys, value_set=changed.keys).to_numpy(False),
-            rows.pages,
-        ).part(~gone)
-        keys = changed.keys.to_pylist()
-        bounds = np.searchsorted(changed.pages, np.arange(len(pages) + 1)).tolist()
-        for at, stripe in left.stripes(len(pages)):
-            pages[at].replace(stripe, keys[bounds[at] : bounds[at + 1]])
+        times = np.where(is_due, expiries, times)
+        changed = rows.part(gone | is_due)
+        is_fresh = rows.is_fresh | pc.is_in(rows.keys, value_set=changed.keys).to_numpy(False)
+        left = SessionStripe(rows.keys, (numbers, starts, ends, times), is_fresh).part(~gone)
+        none, by_page = left.part(np.zeros(len(left), np.bool_)), dict(left.spread(of_row[~gone]))
+        for at, some in changed.spread(of_row[gone | is_due]):
+            pages[at].replace(by_page.get(at, none), some.keys.to_pylist())
         return rows.part(is_due)
 
-    def _blocks(self, waiting: list["_Rows"]) -> Iterator[Block]:
+    def _blocks(self, waiting: list[SessionStripe]) -> Iterator[Block]:
         """Yield blocks of sessions."""
-        for kind in dict.fromkeys(rows.columns[0].dtype for rows in waiting):
-            some = [rows for rows in waiting if rows.columns[0].dtype == kind]
-            columns = [rows.columns for rows in some]
-            numbers, starts, ends, _ = map(np.concatenate, zip(*columns, strict=True))
-            if not len(ends):
-                continue
-            order = np.argsort(ends, kind="stable")
-            keys = pa.concat_arrays([rows.keys for rows in some]).take(pa.array(order))
-            yield self._block(keys.to_pylist(), numbers[order], starts[order], ends[order])
+        for kind in dict.fromkeys(rows.numbers.dtype for rows in waiting):
+            every, _ = _joined([rows for rows in waiting if rows.numbers.dtype == kind], kind)
+            order = np.argsort(every.columns[2], kind="stable")
+            numbers, starts, ends, _ = (column[order] for column in every.columns)
+            if len(order):
+                keys = every.keys.take(pa.array(order)).to_pylist()
+                yield self._block(keys, numbers, starts, ends)
 
     def _block(
         self, encoded: Sequence[bytes], numbers: Numbers, starts: Micros, ends: Micros
@@ -301,69 +296,15 @@ def sessions_of(
         yield StoredSession(start, end, int(has_fired), None if has_fired else end - 1, one, None)
 
 
-@dataclass(frozen=True)
-class _Rows:
-    """The rows of stripes of several pages, page by page.
-
-    Attributes:
-        pages: the position of each one's page.
-    """
-
-    keys: pa.Array
-    columns: tuple[Numbers, ...]
-    is_fresh: _Chosen
-    pages: Places
-
-    @classmethod
-    def of(cls, stripes: Sequence[Stripe | None], kind: Any) -> "_Rows":
-        """Return the rows of stripes, whose numbers have a type."""
-        found = [(at, stripe) for at, stripe in enumerate(stripes) if stripe is not None]
-        none = np.empty(0, kind), *([np.empty(0, np.int64)] * 3)
-        columns = zip(none, *(stripe.columns for _, stripe in found), strict=True)
-        return cls(
-            pa.concat_arrays([pa.array([], pa.binary()), *(stripe.keys for _, stripe in found)]),
-            tuple(map(np.concatenate, columns)),
-            np.concatenate([np.empty(0, np.bool_), *(stripe.is_fresh for _, stripe in found)]),
-            np.repeat([at for at, _ in found], [len(stripe) for _, stripe in found]).astype(
-                np.intp
-            ),
-        )
-
-    @property
-    def are_waiting(self) -> _Chosen:
-        """True for sessions that have not fired."""
-        return are_waiting(self.columns)
-
-    def part(self, rows: _Chosen) -> "_Rows":
-        """Return some of the rows."""
-        columns = tuple(column[rows] for column in self.columns)
-        return _Rows(
-            self.keys.filter(pa.array(rows)), columns, self.is_fresh[rows], self.pages[rows]
-        )
-
-    def marked(self, rows: _Chosen) -> "_Rows":
-        """Return the same with some of the rows fresh."""
-        return replace(self, is_fresh=self.is_fresh | rows)
-
-    def and_others(self, others: "_Rows") -> "_Rows":
-        """Return the rows of both, page by page."""
-        pages = np.concatenate([self.pages, others.pages])
-        order = np.argsort(pages, kind="stable")
-        both = zip(self.columns, others.columns, strict=True)
-        return _Rows(
-            pa.concat_arrays([self.keys, others.keys]).take(pa.array(order)),
-            tuple(np.concatenate(parts)[order] for parts in both),
-            np.concatenate([self.is_fresh, others.is_fresh])[order],
-            pages[order],
-        )
-
-    def stripes(self, count: int) -> Iterator[tuple[int, SessionStripe]]:
-        """Yield a stripe for each of this many pages, with the position of the page."""
-        bounds = np.searchsorted(self.pages, np.arange(count + 1)).tolist()
-        for at, (low, high) in enumerate(pairwise(bounds)):
-            columns = [column[low:high] for column in self.columns]
-            keys = self.keys.slice(low, high - low)
-            yield at, SessionStripe(keys, columns, self.is_fresh[low:high])
+def _joined(stripes: Sequence[Stripe | None], kind: Any) -> tuple[SessionStripe, Places]:
+    """Return the rows of stripes, whose numbers have a type, and the position of their stripe."""
+    found = [(at, stripe) for at, stripe in enumerate(stripes) if stripe is not None]
+    rows = SessionStripe(
+        pa.array([], pa.binary()), [np.empty(0, kind), *([np.empty(0, np.int64)] * 3)], True
+    )
+    rows.extend(*(stripe for _, stripe in found))
+    lengths = [len(stripe) for _, stripe in found]
+    return rows, np.repeat(np.array([at for at, _ in found], np.intp), lengths)
 
 
 def _keys_that_touch(sessions: Aggregates, others: Aggregates) -> Places:

@@ -330,7 +330,9 @@ class Page(Entry):
             return None
         get = self.records.get
         contents = {key: content_of(get(key)) for key in changed}
-        delta = _packed(contents, (stripe.fresh() for stripe in self.stripes.values()))
+        delta = _packed(
+            contents, (stripe.part(stripe.is_fresh) for stripe in self.stripes.values())
+        )
         if len(delta) * _DELTA_PART > self._base_bytes:
             return None
         self._next, self._is_whole = (self._base_bytes, changed, True), False

@@ -96,7 +96,7 @@ class Stripe(ABC):
 
     @abstractmethod
     def _like(
-        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_]"
+        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_] | bool"
     ) -> Self:
         """Return a stripe of this kind."""
 
@@ -130,11 +130,17 @@ class Stripe(ABC):
         self._drop_removed()
         return self._fresh
 
-    def extend(self, other: "Stripe") -> bool:
-        """Add the keys of another stripe, none of which is here; return False if unsupported."""
-        if other._head() != self._head() or other.numbers.dtype != self.numbers.dtype:
+    def extend(self, *others: "Stripe") -> bool:
+        """Add the keys of other stripes, none of which is here; return False if unsupported."""
+        kind = self._head(), self.numbers.dtype
+        if any((other._head(), other.numbers.dtype) != kind for other in others):
             return False
-        self._extend(other.keys, other.columns, other._fresh)
+        every = self, *others
+        self._keys = pa.concat_arrays([each.keys for each in every])
+        columns = zip(*(each.columns for each in every), strict=True)
+        self._fresh = np.concatenate([each.is_fresh for each in every])
+        self._columns = tuple(map(np.concatenate, columns))
+        self._rows = None
         return True
 
     def replace(self, other: "Stripe") -> bool:
@@ -159,16 +165,21 @@ class Stripe(ABC):
         """The columns with the rows of keys that were removed last."""
         return self._columns
 
-    def spread(self, numbers: "npt.NDArray[np.int64]") -> Iterator[tuple[int, Self]]:
-        """Yield parts of the stripe, by a number for each row."""
-        self._drop_removed()
-        for number in np.unique(numbers).tolist():
-            yield number, self._filtered(numbers == number)
+    def spread(self, numbers: "npt.NDArray[np.integer[Any]]") -> Iterator[tuple[int, Self]]:
+        """Yield parts of the stripe in order of a number that each row has."""
+        order = np.argsort(numbers, kind="stable")
+        keys, columns = self.keys.take(pa.array(order)), [each[order] for each in self.columns]
+        is_fresh = self.is_fresh[order]
+        found, firsts = np.unique(numbers[order], return_index=True)
+        bounds = np.append(firsts, len(order)).tolist()
+        for number, low, high in zip(found.tolist(), bounds, bounds[1:], strict=False):
+            part = [column[low:high] for column in columns]
+            yield number, self._like(keys.slice(low, high - low), part, is_fresh[low:high])
 
-    def fresh(self) -> Self:
-        """Return the fresh keys."""
-        self._drop_removed()
-        return self._filtered(self._fresh)
+    def part(self, chosen: "npt.NDArray[np.bool_]") -> Self:
+        """Return some of the rows."""
+        columns = [column[chosen] for column in self.columns]
+        return self._like(self.keys.filter(pa.array(chosen)), columns, self.is_fresh[chosen])
 
     def mark_written(self) -> None:
         """Mark all keys as not fresh: the page has been written as a whole."""
@@ -190,20 +201,8 @@ class Stripe(ABC):
     @property
     def nbytes(self) -> int:
         """Approximate size in bytes."""
-        return size_of_rows(self.keys, self._columns)
-
-    def _filtered(self, chosen: "npt.NDArray[np.bool_]") -> Self:
-        columns = [column[chosen] for column in self._columns]
-        return self._like(self._keys.filter(pa.array(chosen)), columns, self._fresh[chosen])
-
-    def _extend(
-        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_]"
-    ) -> None:
-        self._drop_removed()
-        self._keys = pa.concat_arrays([self._keys, keys])
-        self._columns = tuple(map(np.concatenate, zip(self._columns, columns, strict=True)))
-        self._fresh = np.concatenate([self._fresh, fresh])
-        self._rows = None
+        each = _KEY_BYTES + sum(column.itemsize for column in self.columns)
+        return len(bytes_of(self.keys)) + len(self) * each
 
     def _drop_removed(self) -> None:
         """Release the keys that have been removed."""
@@ -276,12 +275,12 @@ class WindowStripe(Stripe):
         self._fresh[rows] = True
         if known.all():
             return 0
-        added, left = keys.filter(pa.array(~known)), [totals[~known]]
-        self._extend(added, left, np.full(len(added), True))
-        return size_of_rows(added, left)
+        added = self._like(keys.filter(pa.array(~known)), [totals[~known]], True)
+        self.extend(added)
+        return added.nbytes
 
     def _like(
-        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_]"
+        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_] | bool"
     ) -> "WindowStripe":
         return WindowStripe(self.window, keys, columns, fresh)
 
@@ -326,7 +325,7 @@ class SessionStripe(Stripe):
         return self.keys.unique()
 
     def _like(
-        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_]"
+        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_] | bool"
     ) -> "SessionStripe":
         return SessionStripe(keys, columns, fresh)
 
@@ -355,12 +354,6 @@ def stripe_of(stored: tuple[Any, ...], *, fresh: bool) -> Stripe:
 def timer_of(window: OpenWindow) -> tuple[int, int, None, None]:
     """Return the timer that a record has for an open window."""
     return window.fires, EVENT_TIME, None, None
-
-
-def size_of_rows(keys: pa.Array, columns: Iterable[Numbers]) -> int:
-    """Return the approximate size of rows in bytes."""
-    each = _KEY_BYTES + sum(column.itemsize for column in columns)
-    return len(bytes_of(keys)) + len(keys) * each
 
 
 def _plain(kind: "np.dtype[Any]") -> Any:
