@@ -19,6 +19,9 @@ _WRITES = "apache_beam.io.iobase.WriteImpl"
 SOURCES = "sparkbeam.sources"
 """Functions that make the hooks of a read from its options, by the data source in small letters."""
 
+UPSERTS = "sparkbeam.upserts"
+"""Instances of ``sparkbeam.hooks.Upserts``, by the data source in small letters."""
+
 PREPARATIONS = "sparkbeam.preparations"
 """Functions without arguments that are called before the first pipeline is made."""
 

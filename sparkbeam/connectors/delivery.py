@@ -25,7 +25,7 @@ from sparkbeam.connectors.problems import problem
 from sparkbeam.connectors.schemas import arrow_schema
 from sparkbeam.connectors.source_tables import table_columns
 from sparkbeam.connectors.storage import from_here
-from sparkbeam.connectors.upserts import UPSERTS, into_table
+from sparkbeam.connectors.upserts import into_table, upserts_of
 from sparkbeam.connectors.write_targets import WriteTarget
 from sparkbeam.plan.model import SparkSink
 from sparkbeam.plan.spark_io import UPDATE, WriteSpec
@@ -207,7 +207,10 @@ class Delivery:
 
     def _update(self, rows: Any, target: WriteTarget) -> None:
         if not target.spec.table:
-            UPSERTS[self.spec.source](rows, target.spec)
+            upserts = upserts_of(self.spec.source)
+            assert upserts is not None
+            assert upserts.write is not None
+            upserts.write(rows, target.spec)
             return
         found = target.found or self.catalog_table(rows.sparkSession)
         given = {name.lower() for name in rows.columns}

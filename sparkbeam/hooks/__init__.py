@@ -1,6 +1,7 @@
 """Interface for packages that extend sparkbeam; see docs/hooks.md."""
 
 from sparkbeam.hooks.managed_config import ManagedConfig
+from sparkbeam.plan.sink_hooks import Upserts
 from sparkbeam.plan.source_hooks import QueryStart, SourceClient, SourceHooks
 
-__all__ = ["ManagedConfig", "QueryStart", "SourceClient", "SourceHooks"]
+__all__ = ["ManagedConfig", "QueryStart", "SourceClient", "SourceHooks", "Upserts"]

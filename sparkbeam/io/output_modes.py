@@ -8,7 +8,7 @@ from pyspark.sql import types as st
 
 from sparkbeam.common import arguments
 from sparkbeam.connectors import console
-from sparkbeam.connectors.upserts import MERGED, NEEDED, UPSERTS
+from sparkbeam.connectors.upserts import upserts_of, with_upserts
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.spark_io import APPEND, COMPLETE, UPDATE, WriteSpec
 from sparkbeam.upstream.spark import is_connect
@@ -32,6 +32,11 @@ _MEMORY = (
     "table, frame.write.mode('append').saveAsTable('rows'), or collect them."
 )
 
+_OVER_CONNECT = (
+    "output_mode='update' over JDBC needs the JVM of Spark's driver, which a session of Spark "
+    "Connect cannot reach: use a classic session, output_mode='complete', or ForeachBatch."
+)
+
 
 def check(spec: WriteSpec, session: Callable[[], Any]) -> None:
     """Reject an output mode that the data source lacks.
@@ -44,8 +49,10 @@ def check(spec: WriteSpec, session: Callable[[], Any]) -> None:
         ConfigurationError: the data source does not support it, or an argument is missing.
     """
     problem = _problem(spec)
-    if problem is None and (spec.output_mode, spec.source) == (UPDATE, "jdbc"):
-        problem = _over_connect(session())
+    if problem is None and spec.output_mode == UPDATE and not spec.table:
+        upserts = upserts_of(spec.source)
+        if upserts is not None and upserts.needs_jvm and is_connect(session()):
+            problem = _OVER_CONNECT
     if problem is not None:
         raise ConfigurationError(problem)
     if spec.source == console.FORMAT:
@@ -103,28 +110,23 @@ def _problem(spec: WriteSpec) -> str | None:
         return f"'{spec.format}' can only append rows: use output_mode='append', not {mode}."
     if spec.output_mode != UPDATE:
         return None
+    upserts, tables = upserts_of(spec.source), with_upserts(of_tables=True)
     if spec.table:
-        if spec.source in ("", *MERGED):
+        if spec.source in ("", *tables):
             return None
-        return f"{mode} with table= requires {' or '.join(MERGED)}, not '{spec.format}'."
-    if spec.source not in (*UPSERTS, console.FORMAT):
+        return f"{mode} with table= requires {' or '.join(tables)}, not '{spec.format}'."
+    if spec.source == console.FORMAT:
+        return None
+    if upserts is None or upserts.write is None:
         return (
             f"{arguments.shown(spec.format)[1:-1]} does not support {mode}, only "
-            f"{', '.join(UPSERTS)}, {console.FORMAT} and a table= of {' or '.join(MERGED)} "
+            f"{', '.join(with_upserts(of_tables=False))}, {console.FORMAT} and a table= of "
+            f"{' or '.join(tables)} "
             "do: use one of these, output_mode='complete', or ForeachBatch(function, schema)."
         )
-    missing = [name for name in NEEDED.get(spec.source, ()) if not spec.option(name)]
+    missing = [name for name in upserts.required if not spec.option(name)]
     return (
         f"{mode} of '{spec.format}' needs the option '{missing[0]}': add it." if missing else None
-    )
-
-
-def _over_connect(session: Any) -> str | None:
-    if not is_connect(session):
-        return None
-    return (
-        "output_mode='update' over JDBC needs the JVM of Spark's driver, which a session of Spark "
-        "Connect cannot reach: use a classic session, output_mode='complete', or ForeachBatch."
     )
 
 

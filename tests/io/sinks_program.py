@@ -29,7 +29,6 @@ from sparkbeam.common.maven_packages import DRIVERS
 from sparkbeam.connectors.delivery import Delivery
 from sparkbeam.connectors.jdbc_urls import known_url
 from sparkbeam.connectors.storage import LocalStorage
-from sparkbeam.connectors.upserts import _Target
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session as sessions
@@ -39,6 +38,7 @@ from sparkbeam.streaming.spark_sinks import SparkSinks
 from sparkbeam.upstream.spark import jdbc_connection
 from sparkbeam_tables.iceberg_merges import ChangeMerge
 from sparkbeam_tables.iceberg_tables import WriteMicroBatch
+from sparkbeam_tables.upserts import _Target
 
 SCHEMA = "id bigint, key bigint, part bigint"
 KEYS = 4
