@@ -57,18 +57,13 @@ def start(file: str, options: Sequence[str]) -> None:
     except (ValueError, TemplateError, ValidationError, YAMLError) as error:
         raise _short(error, yaml_provider.standard_providers()) from error.__cause__
     except (AttributeError, TypeError) as error:
-        if not _is_raised_by(main.__file__, error):
+        frames = traceback.extract_tb(error.__traceback__)
+        if not frames or frames[-1].filename != main.__file__:  # It is raised elsewhere.
             raise
         raise click.ClickException(
             f"{shown(file)} is not a Beam YAML pipeline: it must be a dictionary with the key "
             "'pipeline'; its 'options', if any, must also be a dictionary."
         ) from None
-
-
-def _is_raised_by(module: str, error: Exception) -> bool:
-    """Return whether the frame that has raised an error is one of a module."""
-    frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename == module
 
 
 def _message(error: Exception) -> str:

@@ -97,7 +97,11 @@ def stages(
         shuffles: descriptions of the shuffles before stages, by stage id; None before a run.
         hot: descriptions of skewed partitions, by stage id; None before a run.
     """
-    refused = {} if summary is None else _refused(plan, summary)
+    done = () if summary is None else zip(plan.stages, summary, strict=True)
+    refused = {
+        stage.id: {step.label: step.refused for step in found.steps if step.refused}
+        for stage, found in done
+    }
     reads, written = defaultdict(list), defaultdict(list)
     for edge in edges(plan):
         reads[edge.reader.id].append(edge)
@@ -192,16 +196,6 @@ def grouping(how: Grouping) -> str:
         f"{words}; before the shuffle by the {how.aggregator.value} aggregator of sessions, "
         f"because {printable(how.aggregator_reason)}"
     )
-
-
-def _refused(
-    plan: Plan, summary: Iterable[StageSummary]
-) -> dict[str, dict[str, Mapping[str, int]]]:
-    """Return the number of blocks that each step of each stage has refused, by reason."""
-    return {
-        stage.id: {step.label: step.refused for step in done.steps if step.refused}
-        for stage, done in zip(plan.stages, summary, strict=True)
-    }
 
 
 def _steps(stage: Stage, refused: Mapping[str, Mapping[str, int]]) -> Iterator[str]:

@@ -162,15 +162,14 @@ def sketch(plan: Plan) -> Sketch:
         )
         for edge in describe.edges(plan)
     )
-    return Sketch(tuple(_boxes(plan)), tuple(arrows))
-
-
-def _boxes(plan: Plan) -> Iterator[StageBox]:
+    boxes = []
     for stage in plan.stages:
         tip = f"{stage.id}: {', '.join(stage.labels)}"
         if stage.grouping is not None:
             tip += f"\ngroup {describe.grouping(stage.grouping)}"
-        yield StageBox(stage.id, stage.labels, tuple(_ways(stage)), tip, _note(plan, stage))
+        note = _note(plan, stage)
+        boxes.append(StageBox(stage.id, stage.labels, tuple(_ways(stage)), tip, note))
+    return Sketch(tuple(boxes), tuple(arrows))
 
 
 def _note(plan: Plan, stage: Stage) -> str:

@@ -6,7 +6,6 @@ import logging
 import platform
 import secrets
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from sparkbeam.batch.side_probe import broadcast_bytes
 from sparkbeam.common.display_text import line, shortened
 from sparkbeam.common.entry_points import distributions
 from sparkbeam.inspection import worker_checks
+from sparkbeam.observe.figures.formats import counted
 from sparkbeam.observe.figures.tables import table_lines
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import WITHOUT, Capability, is_available, refused_settings
@@ -131,7 +131,10 @@ def worker_checks_of(
     except Exception as error:
         yield Check("workers", "Python", FAILS, str(explained(error, FailureReports())))
         return
-    yield from _of_python(found)
+    programs = ", ".join(sorted({each["program"] for each in found}))
+    hosts = counted(len({each["host"] for each in found}), "machine")
+    pythons = {each["python"] for each in found}
+    yield _compared("Python", platform.python_version(), pythons, f"{programs} on {hosts}")
     for name, version in worker_checks.versions(_packages()).items():
         yield _compared(name, version, {each["packages"][name] for each in found})
     limits = [each["memory"] for each in found if each["memory"] is not None]
@@ -161,17 +164,6 @@ def _examined(session: Any, task: worker_checks.Examination) -> list[dict[str, A
     finally:
         cloudpickle.unregister_pickle_by_value(worker_checks)
     return [json.loads(text) for (text,) in rows]
-
-
-def _of_python(found: list[dict[str, Any]]) -> Iterator[Check]:
-    hosts = Counter(each["host"] for each in found)
-    programs = sorted({each["program"] for each in found})
-    yield _compared(
-        "Python",
-        platform.python_version(),
-        {each["python"] for each in found},
-        f"{', '.join(programs)} on {len(hosts)} machine{'s' if len(hosts) != 1 else ''}",
-    )
 
 
 def _packages() -> tuple[str, ...]:

@@ -241,9 +241,11 @@ def _problem(
     status: PipelineStatus, now: float, max_lag: float | None, patience: float | None
 ) -> Health | None:
     """Return the problem of a pipeline that is not over, or None."""
-    told = None if status.sign is None else _heartbeat_problem(status.sign, now)
-    if told is not None:
-        return told
+    sign = status.sign
+    if sign is not None and sign.over and sign.state in _ENDINGS:
+        return _ENDINGS[sign.state]
+    if sign is not None and sign.gone(now) is not None:
+        return Health.GONE
     if patience is None:
         patience = max(_LONG, _LONGER * status.progress.batch_seconds)
     if status.starting is not None:
@@ -278,13 +280,6 @@ def _progress(
     # The feedback lacks Spark's part of the phases.
     timed, phases = (0, {}) if sign is None else sign.phases
     return replace(progress, phases=in_seconds(phases)) if timed == batch.number else progress
-
-
-def _heartbeat_problem(sign: Heartbeat, now: float) -> Health | None:
-    """Return a problem that a heartbeat reports of an unfinished pipeline, or None."""
-    if sign.over:
-        return _ENDINGS.get(sign.state)
-    return Health.GONE if sign.gone(now) is not None else None
 
 
 _ENDINGS = {"FAILED": Health.FAILED, "CANCELLED": Health.STOPPED}

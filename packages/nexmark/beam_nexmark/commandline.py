@@ -98,18 +98,14 @@ def selected(text: str, *, sql: bool = False) -> "list[Query]":
     known = {str(number) for number in queries}
     unknown = [name for name in names if (name.lstrip("0") or name[:1]) not in known]
     if unknown:
+        numbers = f"numbers from {min(queries)} to {max(queries)}"
+        if sql:
+            numbers = f"with --sql {', '.join(map(str, queries))}"
         raise click.BadParameter(
-            f"Unknown query {shown(unknown[0])}: use {_numbers(queries, sql=sql)} separated "
-            "by commas, or all.",
+            f"Unknown query {shown(unknown[0])}: use {numbers} separated by commas, or all.",
             param_hint="--query",
         )
     return [queries[number] for number in dict.fromkeys(map(int, names))]
-
-
-def _numbers(queries: Iterable[int], *, sql: bool) -> str:
-    if sql:
-        return f"with --sql {', '.join(map(str, queries))}"
-    return f"numbers from {min(queries)} to {max(queries)}"
 
 
 def configured(events: int, settings: Iterable[str]) -> "Configuration":

@@ -122,13 +122,15 @@ class Measurement:
 
     def _announced(self, query: Query, repeat: int) -> QueryRun:
         """Return the run with everything known beforehand."""
+        rate = "" if self.rate is None else f" at {self.rate:g}/s"
+        form = ", in SQL" if self.sql else ""
         return QueryRun(
             started=self.started,
             repeat=repeat,
             query=query.number,
             name=query.name,
             runner=self.engine.name,
-            mode=self._mode(),
+            mode=f"{f'streaming{rate}' if self.engine.streaming else 'batch'}{form}",
             events=self.configuration.events,
             configuration=self.configuration.as_dict(),
             cores=self.engine.cores,
@@ -140,11 +142,6 @@ class Measurement:
             machine=self.machine,
             pace=provenance.pace(),
         )
-
-    def _mode(self) -> str:
-        rate = "" if self.rate is None else f" at {self.rate:g}/s"
-        form = ", in SQL" if self.sql else ""
-        return f"{f'streaming{rate}' if self.engine.streaming else 'batch'}{form}"
 
 
 def reason(error: Exception) -> str:

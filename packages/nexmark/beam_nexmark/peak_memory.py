@@ -29,15 +29,10 @@ class PeakMemory:
 
     def _watch(self) -> None:
         while True:
-            self.bytes = max(self.bytes, self._now())
+            processes = (self._process, *self._process.children(recursive=True))
+            self.bytes = max(self.bytes, sum(map(resident, processes)))
             if self._stop.wait(_SAMPLE_SECONDS):
                 return
-
-    def _now(self) -> int:
-        total = 0
-        for process in (self._process, *self._process.children(recursive=True)):
-            total += resident(process)
-        return total
 
 
 def resident(process: psutil.Process) -> int:

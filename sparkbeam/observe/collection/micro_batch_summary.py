@@ -35,7 +35,10 @@ def summary(
         busy: see :class:`MicroBatchStage`, by the address of the stage.
         since: a time before the start of the micro-batch, in microseconds.
     """
-    of_stage = _by_stage(statuses)
+    of_stage: dict[str, list[StageStatus]] = defaultdict(list)
+    for shard in statuses:
+        for id, status in shard.stages.items():
+            of_stage[id].append(status)
     stages = {}
     for stage in topology.plan.stages:
         found = of_stage[stage.id] or [_of_first_layer(topology, stage, tick)]
@@ -63,14 +66,6 @@ def summary(
         names={stage.address: stage.name for stage in topology.plan.stages},
         partitions=partitions,
     )
-
-
-def _by_stage(statuses: Iterable[ShardStatus]) -> dict[str, list[StageStatus]]:
-    of_stage: dict[str, list[StageStatus]] = defaultdict(list)
-    for status in statuses:
-        for id, stage_status in status.stages.items():
-            of_stage[id].append(stage_status)
-    return of_stage
 
 
 def _of_first_layer(topology: Topology, stage: Stage, tick: Tick) -> StageStatus:

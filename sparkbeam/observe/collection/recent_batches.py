@@ -39,14 +39,27 @@ class History:
 
     def record_batch(self, batch: MicroBatch) -> None:
         """Record a finished micro-batch, unless it is known."""
-        moment = _moment(batch)
+        moment = SecondSummary(
+            time=batch.ended // _SECOND,
+            number=batch.number,
+            batches=1,
+            elements=batch.elements,
+            seconds=batch.duration / _SECOND,
+            lag=seconds_behind(batch, batch.ended),
+        )
         with self._lock:
             last = self._moments[-1] if self._moments else None
             if last is not None and moment.number <= last.number:
                 return
             # A clock may have been set back.
             if last is not None and moment.time <= last.time:
-                self._moments[-1] = _together(last, moment)
+                self._moments[-1] = replace(
+                    moment,
+                    time=last.time,
+                    batches=last.batches + 1,
+                    elements=last.elements + moment.elements,
+                    seconds=max(last.seconds, moment.seconds),
+                )
             else:
                 self._moments.append(moment)
             while self._moments[0].time <= self._moments[-1].time - _SECONDS:
@@ -56,24 +69,3 @@ class History:
         """Return the moments from a second on; that of the last second may still change."""
         with self._lock:
             return [moment for moment in self._moments if moment.time >= time]
-
-
-def _moment(batch: MicroBatch) -> SecondSummary:
-    return SecondSummary(
-        time=batch.ended // _SECOND,
-        number=batch.number,
-        batches=1,
-        elements=batch.elements,
-        seconds=batch.duration / _SECOND,
-        lag=seconds_behind(batch, batch.ended),
-    )
-
-
-def _together(first: SecondSummary, second: SecondSummary) -> SecondSummary:
-    return replace(
-        second,
-        time=first.time,
-        batches=first.batches + 1,
-        elements=first.elements + second.elements,
-        seconds=max(first.seconds, second.seconds),
-    )

@@ -75,7 +75,7 @@ def iso_time(watermark: Timestamp | None) -> str | None:
 def shortened(text: str, width: int) -> str:
     """Shorten ``text`` to ``width`` columns in the middle, as the ends are most telling."""
     text = line(hidden(text))
-    columns = [*map(_cells, text)]
+    columns = [2 if east_asian_width(character) in "WF" else 1 for character in text]
     if sum(columns) <= width:
         return text
     first, last, room = 0, len(text), width - len(_CUT)
@@ -86,7 +86,3 @@ def shortened(text: str, width: int) -> str:
             break
         first, last = (first + 1, last) if take_first else (first, last - 1)
     return text[:first] + _CUT + text[last:]
-
-
-def _cells(character: str) -> int:
-    return 2 if east_asian_width(character) in "WF" else 1

@@ -17,7 +17,6 @@ from sparkbeam.observe.page.view import (
     LONGEST_TITLE,
     Fact,
     PageContent,
-    StageView,
     graph_html,
     of_query,
     partition_rows,
@@ -58,11 +57,14 @@ class RunView:
         if over and self._ended is None:
             self._ended = time.time()
         progress = self._run.result.progress()
+        # With the metrics of running tasks.
+        summary = self._monitor.summary(self._monitor.metrics.known_by_stage())
+        ids = (stage.id for stage in self._plan.stages)
         page = PageContent(
             state=self._run.result.state,
             over=over,
             facts=tuple(self._facts(progress)),
-            stages=tuple(self._stages(progress)),
+            stages=tuple(stage_views(ids, progress, summary.stages)),
             partitions=partition_rows(getattr(progress, "partitions", ())),
             notes=tuple(self._monitor.notes.recent()),
             error=shortened(self._run.problem, LONGEST_ERROR, self._redaction),
@@ -82,8 +84,3 @@ class RunView:
         failures = self._monitor.metrics.failures
         if failures:
             yield "failed attempts", f"{failures:,}"
-
-    def _stages(self, progress: Progress) -> Iterator[StageView]:
-        # With the metrics of running tasks.
-        summary = self._monitor.summary(self._monitor.metrics.known_by_stage())
-        return stage_views((stage.id for stage in self._plan.stages), progress, summary.stages)

@@ -12,7 +12,6 @@ from sparkbeam.observe.page.page_address import graph_of
 from sparkbeam.observe.page.view import (
     Fact,
     PageContent,
-    StageView,
     graph_html,
     of_query,
     partition_rows,
@@ -70,11 +69,14 @@ class CheckpointView:
         now = self._clock()
         sign = found.sign
         silent = None if sign is None else sign.gone(now)
+        known = {} if sign is None else sign.stages
         page = PageContent(
             state=_state(found, sign),
             over=found.is_over,
             facts=tuple(_facts(found, sign, now)),
-            stages=tuple(_stages(found, sign)),
+            stages=tuple(
+                stage_views(found.addresses, found.progress, map(known.get, found.addresses))
+            ),
             partitions=partition_rows(found.progress.partitions),
             notes=() if sign is None else sign.notes,
             error="" if sign is None else sign.error,
@@ -106,11 +108,6 @@ def _state(found: PipelineStatus, sign: Heartbeat | None) -> str:
         return sign.state
     health = Health.FINISHED if found.health is Health.DRAINED else found.health
     return f"{health}{', draining' * found.draining}"
-
-
-def _stages(found: PipelineStatus, sign: Heartbeat | None) -> Iterator[StageView]:
-    known = {} if sign is None else sign.stages
-    return stage_views(found.addresses, found.progress, map(known.get, found.addresses))
 
 
 def _facts(found: PipelineStatus, sign: Heartbeat | None, now: float) -> Iterator[Fact]:
