@@ -363,12 +363,8 @@ def _has_both_zeros(numbers: Numbers) -> bool:
 
 def _folded(numbers: Numbers, firsts: _Places) -> Numbers:
     """Return sums of runs, from 0 on, one number after the other."""
-    return np.bincount(_runs(numbers, firsts), numbers)
-
-
-def _runs(numbers: Numbers, firsts: _Places) -> _Places:
-    """Return the run of each number."""
-    return np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(numbers)))
+    runs = np.repeat(np.arange(len(firsts)), np.diff(firsts, append=len(numbers)))
+    return np.bincount(runs, numbers)
 
 
 def _in_order(numbers: Numbers) -> Numbers | None:

@@ -141,20 +141,17 @@ def _of_pairs(text: str) -> Iterator[Span]:
     while (head := _HEAD.search(text, at)) is not None:
         # The candidate value may be the name of the next pair.
         at = head.end("name")
-        if not _tells(head["name"]):
+        name = head["name"]
+        if not is_secret_name(name) or _NOT_IN_TEXTS.search(_words(name)) is not None:
             continue
         if head["sep"].strip() in _QUOTED_AFTER and not _QUOTE.match(text, head.end()):
             continue
         value = _VALUE.match(text, head.end())
-        if value is None or is_harmless(value[0]) or _is_no_secret(head["name"], value[0]):
+        if value is None or is_harmless(value[0]) or _is_no_secret(name, value[0]):
             continue
         if _is_given(head, value[0]):
             yield value.span()
             at = value.end()
-
-
-def _tells(name: str) -> bool:
-    return is_secret_name(name) and _NOT_IN_TEXTS.search(_words(name)) is None
 
 
 def _is_no_secret(name: str, value: str) -> bool:

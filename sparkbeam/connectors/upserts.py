@@ -5,7 +5,7 @@ from typing import Any
 from sparkbeam.common.entry_points import UPSERTS, function, registered
 from sparkbeam.connectors.commits import merge_settings
 from sparkbeam.connectors.latest import quoted
-from sparkbeam.plan.sink_hooks import Upserts
+from sparkbeam.plan.source_hooks import Upserts
 from sparkbeam.plan.spark_io import WriteSpec
 from sparkbeam.spark.capabilities import settings_for_now
 

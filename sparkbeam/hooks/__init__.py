@@ -1,7 +1,6 @@
 """Interface for packages that extend sparkbeam; see docs/hooks.md."""
 
 from sparkbeam.hooks.managed_config import ManagedConfig
-from sparkbeam.plan.sink_hooks import Upserts
-from sparkbeam.plan.source_hooks import QueryStart, SourceClient, SourceHooks
+from sparkbeam.plan.source_hooks import QueryStart, SourceClient, SourceHooks, Upserts
 
 __all__ = ["ManagedConfig", "QueryStart", "SourceClient", "SourceHooks", "Upserts"]

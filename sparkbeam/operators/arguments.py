@@ -19,7 +19,6 @@ from apache_beam.transforms.window import (
     BoundedWindow,
     GlobalWindow,
     IntervalWindow,
-    WindowFn,
 )
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -68,7 +67,8 @@ class FunctionWithArguments(Operator):
         return cls(step.label) if has_some else None
 
     def output_type(self, step: PlannedStep, shape: Shape) -> Result:
-        in_intervals = _are_intervals(step.windowing.windowfn)
+        window_coder = step.windowing.windowfn.get_window_coder()
+        in_intervals = isinstance(window_coder, IntervalWindowCoder)
         found = _compiled(step.payload, shape, step.is_global, in_intervals)
         compiled = [one for one in found if isinstance(one, Compiled)]
         if compiled and len({one.result for one in compiled}) > 1:
@@ -122,10 +122,6 @@ def _windowing(default: Any) -> Windowing | None:
     if core.DoFn.WindowParam == default:
         return Windowing.WINDOW
     return Windowing.TIME if core.DoFn.TimestampParam == default else None
-
-
-def _are_intervals(window_fn: WindowFn) -> bool:
-    return isinstance(window_fn.get_window_coder(), IntervalWindowCoder)
 
 
 @memoized

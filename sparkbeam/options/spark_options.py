@@ -224,8 +224,9 @@ def _check_settings(options: SparkBeamOptions) -> None:
         arguments.text("--spark_conf", setting, "use spark.some.key=value", secret=True)
         key, separator, _ = setting.partition("=")
         if not separator or not re.fullmatch(r"spark\.\S+", key):
+            name = shortened(re.split(r"[^\w.\-]", key, maxsplit=1)[0], 60)
             raise ConfigurationError(
-                f"--spark_conf={_name(key)}… is not of the form spark.some.key=value."
+                f"--spark_conf={name}… is not of the form spark.some.key=value."
             )
 
 
@@ -251,11 +252,6 @@ def packages(options: SparkBeamOptions) -> list[str]:
     """Return the Maven packages for the session."""
     given = worker_dependencies.several("--spark_packages", options.spark_packages)
     return [part.strip() for text in given for part in str(text).split(",") if part.strip()]
-
-
-def _name(text: str) -> str:
-    """Return the leading characters that may belong to the name of a setting."""
-    return shortened(re.split(r"[^\w.\-]", text, maxsplit=1)[0], 60)
 
 
 def _check_files(options: SparkBeamOptions) -> None:

@@ -40,7 +40,8 @@ class Encodable:
     def _type(self) -> schema_pb2.FieldType | None:
         if self._schema is None:
             return None
-        return _row_type(schema_in(self._schema))
+        row = schema_pb2.RowType(schema=schema_in(self._schema))
+        return schema_pb2.FieldType(row_type=row)
 
     @cached_property
     def _coder(self) -> Any:
@@ -85,10 +86,6 @@ def _is_unpicklable(error: Exception) -> bool:
 def error_text(error: Exception) -> str:
     """Return the shortened text of an error, or its class if it has none."""
     return shown(str(error), 200)[1:-1] or type(error).__name__
-
-
-def _row_type(schema: schema_pb2.Schema) -> schema_pb2.FieldType:
-    return schema_pb2.FieldType(row_type=schema_pb2.RowType(schema=schema))
 
 
 def _element_type(kind: schema_pb2.FieldType) -> schema_pb2.FieldType | None:

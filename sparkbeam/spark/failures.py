@@ -132,12 +132,12 @@ def of_reads(reads: Mapping[str, ReadSpec]) -> tuple[dict[str, str], list[str], 
     return (
         {label: spec.query for label, spec in reads.items() if spec.query},
         [label for label, spec in reads.items() if spec.format.lower() == "kafka"],
-        [label for label, spec in reads.items() if _is_of_jdbc(spec)],
+        [
+            label
+            for label, spec in reads.items()
+            if any(value.lower().startswith("jdbc:") for _, value in spec.options)
+        ],
     )
-
-
-def _is_of_jdbc(spec: ReadSpec) -> bool:
-    return any(value.lower().startswith("jdbc:") for _, value in spec.options)
 
 
 def _failed(

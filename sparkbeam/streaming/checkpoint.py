@@ -122,7 +122,8 @@ class CheckpointContent:
                 "health": str(self.status.health),
                 "planned": _entry(self.planned),
                 "committed": _entry(self.committed),
-                "runs_again": _number(self.again),
+                "runs_again": self.again
+                and {"micro_batch": self.again.micro_batch, "log": self.again.log},
                 "delivered": self.delivered,
                 "sources": [_source(source) for source in self.sources],
                 "steps": [step_content(step) for step in self.status.progress.stages],
@@ -321,10 +322,6 @@ def _source(source: SourceMark) -> dict[str, Any]:
         "watermark": _moment(source.watermark),
         "slowest_partition": source.slowest or None,
     }
-
-
-def _number(entry: LogEntry | None) -> dict[str, int] | None:
-    return None if entry is None else {"micro_batch": entry.micro_batch, "log": entry.log}
 
 
 def _entry(entry: LogEntry | None) -> dict[str, Any] | None:

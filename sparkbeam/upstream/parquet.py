@@ -116,7 +116,11 @@ class RowGroupSource(parquetio._ParquetSource):
         known = {name: file for name, file in found if file is not None}
         if len(known) == len(counts):
             self.footers = Footers.of(list(known.values()))
-        begins = {name: _begins(file) for name, file in known.items()}
+        begin = parquetio._ParquetUtils.get_offset
+        begins = {
+            name: [begin(file, at) for at in range(file.num_row_groups)]
+            for name, file in known.items()
+        }
         for part in parts:
             if _has_rows(part, begins.get(part.source._file_name)):
                 yield part
@@ -142,11 +146,6 @@ class RowGroupSource(parquetio._ParquetSource):
         fewer._columns, fewer.needed = self.needed, None
         for table in fewer.read_records(file_name, range_tracker):
             yield _filled(table, schema)
-
-
-def _begins(file: pq.ParquetFile) -> list[int]:
-    """Return the positions at which the row groups of a file begin."""
-    return [parquetio._ParquetUtils.get_offset(file, at) for at in range(file.num_row_groups)]
 
 
 def _has_rows(part: iobase.SourceBundle, begins: list[int] | None) -> bool:

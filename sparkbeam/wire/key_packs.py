@@ -265,7 +265,9 @@ def read(batches: Iterator[pa.RecordBatch]) -> Iterator[CellsRead]:
         for part in _parts(batch):
             is_whole = bool(waiting) and waiting[-1].column(1)[-1] != part.column(1)[0]
             if waiting and size >= (_WHOLE_BYTES if is_whole else max(_WHOLE_BYTES, _MOST_BYTES)):
-                yield _read(waiting, None if is_whole else _first(part))
+                bucket, order = part.column(1)[0].as_py(), part.column(2)[0].as_py()
+                until = None if is_whole else (int.from_bytes(bucket, "big"), order)
+                yield _read(waiting, until)
                 waiting, size = [], 0
             waiting.append(part)
             size += part.nbytes
@@ -290,10 +292,6 @@ def _parts(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         stop = last_bound if last_bound > start else max(stop, start + 1)
         yield batch.slice(start, stop - start)
         start = stop
-
-
-def _first(part: pa.RecordBatch) -> tuple[int, int]:
-    return int.from_bytes(part.column(1)[0].as_py(), "big"), part.column(2)[0].as_py()
 
 
 def _read(parts: list[pa.RecordBatch], until: tuple[int, int] | None) -> CellsRead:

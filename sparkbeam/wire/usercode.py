@@ -118,12 +118,11 @@ def _is_importable(name: str, module: ModuleType, path: Any) -> bool:
         except Exception:  # A third-party finder may fail in any way.
             continue
         if spec is not None:
-            return spec.origin is None or _is_same(spec.origin, module.__file__)
+            one, other = spec.origin, module.__file__
+            return one is None or (
+                other is not None and os.path.realpath(one) == os.path.realpath(other)
+            )
     return False
-
-
-def _is_same(one: str, other: str | None) -> bool:
-    return other is not None and os.path.realpath(one) == os.path.realpath(other)
 
 
 def _is_in_library(path: str) -> bool:

@@ -35,8 +35,9 @@ class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
         return printable(self.hide(super().format(record)))
 
     def emit(self, record: logging.LogRecord) -> None:
-        if _is_failure(record):
-            # The driver is told of it otherwise; elsewhere the executor's log is the place for it.
+        if record.name == "apache_beam.runners.common" and record.exc_info:
+            # Beam raises this exception of user code, and the driver is told of it otherwise;
+            # elsewhere the executor's log is the place for it.
             told = OUTPUT_SOCKET.is_live
         else:
             told = OUTPUT_SOCKET.write(OutputLine(STDERR, step(), self.format(record)))
@@ -112,11 +113,6 @@ def _is_of_python(handler: logging.Handler) -> bool:
     )
 
 
-def _is_failure(record: logging.LogRecord) -> bool:
-    """Return whether a record is Beam's, of an exception of user code that Beam raises on."""
-    return record.name == "apache_beam.runners.common" and bool(record.exc_info)
-
-
 def step() -> str:
     """Return the label of the step that Beam is in, or else all of the stage, as in a ``setup``."""
     return step_in(_thread_work.stage, statesampler.get_current_tracker())
@@ -126,11 +122,11 @@ def step_in(stage: Stage | None, tracker: Any) -> str:
     """Return the label of the step of a thread that works on a stage, by its state sampler."""
     state = tracker.current_state() if tracker is not None else None
     context = state.name_context if state is not None else None
-    if context is None or (stage is not None and _is_of_runner(stage, context.transform_id)):
-        return _NOWHERE if stage is None else stage.name
+    if stage is not None:
+        # The user has no label for these operations.
+        own = stage.source_id, *(port.transform_id for port in stage.ports)
+        if context is None or context.transform_id in own:
+            return stage.name
+    if context is None:
+        return _NOWHERE
     return str(context.step_name)
-
-
-def _is_of_runner(stage: Stage, transform_id: str) -> bool:
-    """Return whether an operation is not written by the user, who has no label for it."""
-    return transform_id in (stage.source_id, *(port.transform_id for port in stage.ports))

@@ -122,7 +122,10 @@ class PackTimed(PackArrow):
         return super().process((element, timestamp))
 
     def _columns(self, elements: list[Any]) -> list[pa.Array]:
-        times = pa.array([_sayable(time.micros) for _, time in elements], pa.int64())
+        all_micros = (time.micros for _, time in elements)
+        # Of the years 1 to 9999.
+        known = [at if FIRST_MICROS <= at <= LAST_MICROS else None for at in all_micros]
+        times = pa.array(known, pa.int64())
         values = [element for element, _ in elements]
         rows = PackArrow(self.schema.remove(len(self.schema) - 1), whole=self.whole)
         return [*rows._columns(values), times.cast(self.schema.field(-1).type)]
@@ -155,11 +158,6 @@ class PackStamped(PackArrow):
 def cell_of(batch: pa.RecordBatch) -> bytes:
     """Return the cell that a sink makes rows of."""
     return bytes(batch.serialize().to_pybytes())
-
-
-def _sayable(micros: int) -> int | None:
-    """Return a time in microseconds if it is in the years 1 to 9999."""
-    return micros if FIRST_MICROS <= micros <= LAST_MICROS else None
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,9 @@ class StripeStore:
             if windows is None or len(windows) > 1 or len(kinds) > 1:
                 yield from parts
             else:
-                yield from self._add(windows[0], _joined(parts))
+                keys = pa.concat_arrays([part.keys for part in parts])
+                numbers = np.concatenate([part.numbers for part in parts])
+                yield from self._add(windows[0], AggregateCell(head, keys, numbers))
 
     def _add(self, window: OpenWindow, found: AggregateCell) -> Iterator[AggregateCell]:
         """Add to a window; return the rows that are not supported."""
@@ -162,14 +164,6 @@ def windows_to_records(
         content[1][window.cell] = timer
         content[2][window.cell] = window.hold
     page.changed_all([key for key, _ in found], HELD_BYTES * len(found))
-
-
-def _joined(parts: list[AggregateCell]) -> AggregateCell:
-    return AggregateCell(
-        parts[0].head,
-        pa.concat_arrays([part.keys for part in parts]),
-        np.concatenate([part.numbers for part in parts]),
-    )
 
 
 def _runs(firsts: Places, lengths: Places, places: Places) -> Places:

@@ -132,7 +132,8 @@ class Timers:
     def _set(self, family: Family, timer: userstate.Timer) -> None:
         stored = self._stored[family]
         window = self.encode_window(timer.windows[0])
-        timer_id = _timer_id(stored, timer.dynamic_timer_tag, window)
+        name = "\0".join((*stored, timer.dynamic_timer_tag, ""))
+        timer_id = _USER + name.encode() + window
         if timer.clear_bit:
             self.record.clear_timer(timer_id)
             return
@@ -145,10 +146,6 @@ class Timers:
             timer.hold_timestamp.micros,
             (stored, self._coders[family].encode_nested(timer)),
         )
-
-
-def _timer_id(family: Family, dynamic_tag: str, window: bytes) -> bytes:
-    return _USER + "\0".join((*family, dynamic_tag, "")).encode() + window
 
 
 def parts_of(timer_id: bytes) -> tuple[str, str, bytes] | None:

@@ -8,7 +8,6 @@ import itertools
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from apache_beam.metrics import monitoring_infos
 from apache_beam.runners import common
@@ -102,7 +101,8 @@ class StageRun(ABC):
         counts[DROPPED_DUE_TO_LATENESS] += self._dropped_for_sides()
         dropped = [(name, count) for name, count in counts.items() if count]
         if dropped:
-            self._tally.add([_dropped_info(self.stage, *of_reason) for of_reason in dropped])
+            counter, label = monitoring_infos.int64_user_counter, self.stage.labels[0]
+            self._tally.add([counter(NAMESPACE, *one, ptransform=label) for one in dropped])
         return self._bundles.report() if self._bundles.count or dropped else None
 
     def report_to(self, reporter: Reporter | None, task: int, number: int) -> None:
@@ -233,8 +233,3 @@ class StageRun(ABC):
     def _defer(self, residuals: list[Residual]) -> None:
         """Keep the residuals of splittable DoFns for later."""
         assert not residuals
-
-
-def _dropped_info(stage: Stage, name: str, count: int) -> Any:
-    """Return the counter of dropped elements of a stage, with the label of its first step."""
-    return monitoring_infos.int64_user_counter(NAMESPACE, name, count, ptransform=stage.labels[0])
