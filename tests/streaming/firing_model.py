@@ -192,7 +192,7 @@ class Lookups:
         model.happens(event)
         for pane in model.outcome.panes[before:]:
             self._view.fire(pane.window, group, [*self._pairs(group, pane.values)])
-        self._watermark = min(model._output for model in self._models.values())
+        self._watermark = min(model.output for model in self._models.values())
 
     def _pairs(self, group: str, values: tuple[int, ...]) -> Iterator[Pair]:
         """What a pane becomes; of an event, elements with an earlier timestamp come first."""

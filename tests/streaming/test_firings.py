@@ -36,17 +36,7 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 from apache_beam.utils.timestamp import Timestamp
-from firing_model import (
-    Event,
-    Lookup,
-    Main,
-    MainWatermark,
-    Pair,
-    Seen,
-    expected,
-    key_of,
-    plain,
-)
+from firing_model import Event, Lookup, Main, MainWatermark, Pair, Seen, expected, key_of, plain
 from in_process import Crashes, Measured, Spark, rounds, streaming_pipeline
 from random_panes import TRIGGERS
 from trigger_model import FOREVER, GLOBAL_END, Clock, Elements, Watermark
