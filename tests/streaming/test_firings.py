@@ -341,9 +341,22 @@ class AtEnd(beam.DoFn):
         yield from (window(element, Timestamp(0)) for element in self._kept)
 
 
-THREE = [side(1), Main("x", 1), side(2), Main("y", 1), side(3), Main("z", 1)]
-OF_KEYS = [side(("a", 1)), Main("x", 1), side(("b", 2)), Main("y", 1), side(("a", 3)), Main("z", 1)]
-MORE = [side(("a", 1)), side(("b", 2)), side(("a", 3)), side(("more", 10)), Main("x", 1)]
+THREE: list[Event] = [side(1), Main("x", 1), side(2), Main("y", 1), side(3), Main("z", 1)]
+OF_KEYS: list[Event] = [
+    side(("a", 1)),
+    Main("x", 1),
+    side(("b", 2)),
+    Main("y", 1),
+    side(("a", 3)),
+    Main("z", 1),
+]
+MORE: list[Event] = [
+    side(("a", 1)),
+    side(("b", 2)),
+    side(("a", 3)),
+    side(("more", 10)),
+    Main("x", 1),
+]
 ALL = windows(EACH, ACCUMULATING)
 CASES: dict[str, tuple[list[Event], Callable[[Any], Any], Any, list[Any]]] = {
     "a singleton of several keys": (
