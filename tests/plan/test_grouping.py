@@ -34,7 +34,7 @@ COUNTING: dict[str, Any] = {
     "triggerfn": Repeatedly(AfterCount(3)),
     "accumulation_mode": AccumulationMode.DISCARDING,
 }
-LATEST = {"timestamp_combiner": TimestampCombiner.OUTPUT_AT_LATEST}
+LATEST: dict[str, Any] = {"timestamp_combiner": TimestampCombiner.OUTPUT_AT_LATEST}
 
 
 class Visits(Sessions):

@@ -147,7 +147,8 @@ class Lookups:
             windowing.accumulation_mode = AccumulationMode.DISCARDING
         groups = ("a", "b") if lookup.made == "key" else ("all",)
         self._models = {group: Model(windowing) for group in groups}
-        self._stamps: dict[int, int] = {}
+        self._arrived: dict[int, tuple[int, int]] = {}
+        self._at = 0
         self._fires = lookup.made != "elements" or not lookup.is_default
         self._watermark: float = -FOREVER
         self._waiting: list[tuple[str, Span]] = []
@@ -161,7 +162,8 @@ class Lookups:
     def happens(self, event: Event) -> None:
         """Lets something happen."""
         if isinstance(event, Elements):
-            self._stamps |= dict(event.pairs)
+            self._arrived |= {number: (self._at, stamp) for number, stamp in event.pairs}
+            self._at += 1
         match event:
             case Main(name, stamp):
                 self._waiting += [(name, span) for span in spans(self._lookup.main, stamp)]
@@ -190,12 +192,14 @@ class Lookups:
         model.happens(event)
         for pane in model.outcome.panes[before:]:
             self._view.fire(pane.window, group, [*self._pairs(group, pane.values)])
-        self._watermark = min(model._output for model in self._models.values())
+        self._watermark = min(model.output for model in self._models.values())
 
     def _pairs(self, group: str, values: tuple[int, ...]) -> Iterator[Pair]:
-        """What a pane becomes."""
+        """What a pane becomes; of an event, elements with an earlier timestamp come first."""
+        if self._lookup.made == "elements":
+            values = tuple(sorted(values, key=self._arrived.__getitem__))
         if self._newest:
-            values = tuple(sorted(values, key=self._stamps.__getitem__)[-1:])
+            values = tuple(sorted(values, key=lambda number: self._arrived[number][1])[-1:])
         if self._lookup.made in ("elements", "values"):
             yield from ((key_of(number), number) for number in values)
         else:

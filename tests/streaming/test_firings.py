@@ -3,6 +3,7 @@
 Lookups and events are generated; :mod:`firing_model` says what is seen of them.
 """
 
+import random
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -35,21 +36,9 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 from apache_beam.utils.timestamp import Timestamp
-from firing_model import (
-    Event,
-    Lookup,
-    Main,
-    MainWatermark,
-    Pair,
-    Seen,
-    expected,
-    key_of,
-    plain,
-)
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from firing_model import Event, Lookup, Main, MainWatermark, Pair, Seen, expected, key_of, plain
 from in_process import Crashes, Measured, Spark, rounds, streaming_pipeline
-from random_triggers import TRIGGERS, bounded
+from random_panes import TRIGGERS
 from trigger_model import FOREVER, GLOBAL_END, Clock, Elements, Watermark
 from whole import is_whole
 
@@ -60,9 +49,7 @@ ACCUMULATING, DISCARDING = AccumulationMode.ACCUMULATING, AccumulationMode.DISCA
 EACH = Repeatedly(AfterCount(1))
 LATE = AfterWatermark(early=AfterCount(1), late=AfterCount(1))
 
-EXAMPLES = 100 if is_whole() else 8
-BRANCHES = 5
-"""How many lookups see the same events."""
+TIMES = 10 if is_whole() else 1
 
 found: list[tuple[int, Seen]] = []
 """What the readers of the pipeline that runs in this process have seen, by the number of each."""
@@ -208,58 +195,50 @@ def late_elements(result: Any) -> int:
     return sum(counter.committed for counter in found["counters"])
 
 
-WINDOWS = st.sampled_from([FixedWindows(10), SlidingWindows(10, 5), GlobalWindows()])
-FIRING = st.one_of(st.sampled_from([DefaultTrigger(), EACH, LATE]), TRIGGERS)
+WINDOWS = [FixedWindows(10), SlidingWindows(10, 5), GlobalWindows()]
+MADE = ["elements", "values", "lists", "key", "key"]
 
 
-@st.composite
-def lookups(draw: Any, *, alone: bool) -> Lookup:
+def lookup_of(chance: random.Random, *, alone: bool) -> Lookup:
     """A lookup.
 
     Args:
-        draw: chooses.
+        chance: chooses.
         alone: no two elements of the side input have the same timestamp.
     """
-    fn, of, made = draw(WINDOWS), draw(FIRING), draw(st.sampled_from(MADE))
+    fn, of, made = chance.choice(WINDOWS), chance.choice(FIRING), chance.choice(MADE)
     if isinstance(fn, GlobalWindows) and of == DefaultTrigger():
         made = "elements"  # Beam refuses the grouping.
     views = ["list", "iter", "dict", "multimap"]
     if made == "lists" or (alone and made == "elements" and of != DefaultTrigger()):
         views += ["singleton"] * 3
-    between = ["nothing"] if made == "elements" else sorted(BETWEEN)
+    between = ["nothing"] if made == "elements" else list(BETWEEN)
     if not isinstance(fn, GlobalWindows):
         between = [step for step in between if step != "timestamps"]  # They choose windows anew.
+    mode, lateness = chance.choice([DISCARDING, ACCUMULATING]), chance.choice([0, 7, 100])
     return Lookup(
-        Windowing(
-            fn,
-            of,
-            draw(st.sampled_from([DISCARDING, ACCUMULATING])),
-            allowed_lateness=draw(st.sampled_from([0, 7, 100])),
-        ),
+        Windowing(fn, of, mode, allowed_lateness=lateness),
         made,
-        draw(st.sampled_from(views)),
-        draw(st.sampled_from(between)),
-        draw(st.sampled_from([fn, fn, FixedWindows(10), Sessions(3), GlobalWindows()])),
+        chance.choice(views),
+        chance.choice(between),
+        chance.choice([fn, fn, FixedWindows(10), Sessions(3), GlobalWindows()]),
     )
 
 
-MADE = ("elements", "values", "lists", "key")
+FIRING = [DefaultTrigger(), DefaultTrigger(), EACH, EACH, LATE, *TRIGGERS.values()]
 MOST = 40
 """Main elements look at windows up to this second: more than a view keeps would have expired."""
 
 
-@st.composite
-def cases(draw: Any, branches: int = BRANCHES) -> tuple[list[Lookup], list[Event]]:
-    """Some lookups, and what happens."""
-    alone = draw(st.booleans())
+def events_of(chance: random.Random, *, alone: bool) -> list[Event]:
     events: list[Event] = []
     watermarks, number, used = {"side": 0, "main": 0}, 0, set[int]()
-    for kind in draw(st.lists(st.sampled_from("sssmmmwxc"), min_size=4, max_size=16)):
-        by = draw(st.sampled_from([1, 2, 5, 10]))
+    for kind in chance.choices("sssmmmwxc", k=chance.randrange(6, 18)):
+        by = chance.choice([1, 2, 5, 10])
         match kind:
             case "s":
-                stamps = draw(st.lists(st.integers(-9, 12), min_size=1, max_size=3))
-                stamps = [max(0, watermarks["side"] + stamp) for stamp in stamps]
+                some = [chance.randrange(-9, 13) for _ in range(chance.randrange(1, 4))]
+                stamps = [max(0, watermarks["side"] + stamp) for stamp in some]
                 if alone:
                     stamps = [*dict.fromkeys(stamp for stamp in stamps if stamp not in used)]
                 used.update(stamps)
@@ -267,7 +246,7 @@ def cases(draw: Any, branches: int = BRANCHES) -> tuple[list[Lookup], list[Event
                     events.append(Elements(tuple(enumerate(stamps, number))))
                 number += len(stamps)
             case "m":
-                stamp = min(MOST, max(0, watermarks["main"] + draw(st.integers(-9, 12))))
+                stamp = min(MOST, max(0, watermarks["main"] + chance.randrange(-9, 13)))
                 events.append(Main(f"m{len(events)}", stamp))
             case "w":
                 watermarks["side"] += by
@@ -277,23 +256,23 @@ def cases(draw: Any, branches: int = BRANCHES) -> tuple[list[Lookup], list[Event
                 events.append(MainWatermark(watermarks["main"]))
             case _:
                 events.append(Clock(3 * by))
-    some = st.lists(lookups(alone=alone), min_size=branches, max_size=branches)
-    return draw(some), events
+    return events
 
 
-BOUNDED = bounded(EXAMPLES)
+@pytest.mark.parametrize("seed", range(16 * TIMES))
+def test_what_is_seen_is_what_the_model_has(seed: int) -> None:
+    chance = random.Random(f"firings {seed}")
+    alone = chance.random() < 0.4
+    lookups = [lookup_of(chance, alone=alone) for _ in range(5)]
+    events = events_of(chance, alone=alone)
+    check(lookups, events, most=chance.choice([1, 2, 200]), crashes=Crashes((-1, "")))
 
 
-@BOUNDED
-@given(cases(), st.sampled_from([1, 2, 200]))
-def test_what_is_seen_is_what_the_model_has(case: Any, most: int) -> None:
-    check(*case, most=most, crashes=Crashes((-1, "")))
-
-
-@settings(BOUNDED, max_examples=max(2, EXAMPLES // 5))
-@given(cases(branches=1))
-def test_crashes_everywhere_change_nothing(case: Any) -> None:
-    check(*case, most=4, crashes=Crashes())
+@pytest.mark.parametrize("seed", range(4 * TIMES))
+def test_crashes_everywhere_change_nothing(seed: int) -> None:
+    chance = random.Random(f"crashes {seed}")
+    lookup, events = lookup_of(chance, alone=True), events_of(chance, alone=True)
+    check([lookup], events, most=4, crashes=Crashes())
 
 
 # What the model does not have.
@@ -362,9 +341,22 @@ class AtEnd(beam.DoFn):
         yield from (window(element, Timestamp(0)) for element in self._kept)
 
 
-THREE = [side(1), Main("x", 1), side(2), Main("y", 1), side(3), Main("z", 1)]
-OF_KEYS = [side(("a", 1)), Main("x", 1), side(("b", 2)), Main("y", 1), side(("a", 3)), Main("z", 1)]
-MORE = [side(("a", 1)), side(("b", 2)), side(("a", 3)), side(("more", 10)), Main("x", 1)]
+THREE: list[Event] = [side(1), Main("x", 1), side(2), Main("y", 1), side(3), Main("z", 1)]
+OF_KEYS: list[Event] = [
+    side(("a", 1)),
+    Main("x", 1),
+    side(("b", 2)),
+    Main("y", 1),
+    side(("a", 3)),
+    Main("z", 1),
+]
+MORE: list[Event] = [
+    side(("a", 1)),
+    side(("b", 2)),
+    side(("a", 3)),
+    side(("more", 10)),
+    Main("x", 1),
+]
 ALL = windows(EACH, ACCUMULATING)
 CASES: dict[str, tuple[list[Event], Callable[[Any], Any], Any, list[Any]]] = {
     "a singleton of several keys": (

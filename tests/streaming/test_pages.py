@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sparkbeam.worker.state import page
+from sparkbeam.worker.state.buckets import Bucket, size_of
 from sparkbeam.worker.state.pages import KeyedState, ShardState, TooLarge
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Hold
 from sparkbeam.worker.state.store import MemoryMap
@@ -189,6 +190,17 @@ def test_the_same_operations_give_the_same_bytes() -> None:
         return entries.entries
 
     assert run(share=True) == run(share=False)
+
+
+def test_what_is_removed_of_a_bucket_has_its_size() -> None:
+    random_ = random.Random(1)
+    for _ in range(50):
+        keys = sorted(random_.choices([-(2**62), -3, 0, 5, 2**40], k=random_.randrange(1, 12)))
+        values = [random_.randbytes(random_.randrange(9)) for _ in keys]
+        low, high = sorted(random_.choices(range(len(keys) + 1), k=2))
+        bucket = Bucket(list(keys), values)
+        assert bucket.remove(low, high) == size_of(keys[low:high], values[low:high])
+        assert bucket.lists() == (keys[:low] + keys[high:], values[:low] + values[high:])
 
 
 class Model:

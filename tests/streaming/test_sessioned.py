@@ -15,6 +15,9 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from in_process import streaming_pipeline
 from noting import found, note
+from random_aggregations import Aggregations, Arrival
+from random_pipelines import Window
+from random_runs import How, Trial
 
 from sparkbeam.plan.grouping import GroupStrategy
 from sparkbeam.wire.rows import PLAIN_CELL, SPANS_CELL
@@ -92,6 +95,20 @@ def test_a_round_moves_what_it_changes_however_many_sessions_are_open(
             run([10 * (n * count // 10) + 4], 10 * n)
         moved.append(entries.moved - before)
     assert moved[1] < 1.5 * moved[0]
+
+
+@pytest.mark.parametrize("lateness", [0, 5])
+def test_the_end_of_a_session_and_the_lateness_is_too_late(lateness: int) -> None:
+    """Of numbers that travel as columns, as of single elements by Beam's trigger driver."""
+    arrivals = (
+        Arrival(((("b", 1000, 1),),), 9 + lateness),
+        Arrival(((("a", 1000, 2),),), 10 + lateness),
+        Arrival(((("a", 1000, 4), ("a", 11_000 + 1000 * lateness, 8)),), 40),
+    )
+    sessions = Window("sessions", 9)
+    made = Aggregations(arrivals, "text", "small", sessions, lateness=lateness)
+    trial = Trial(made, How())
+    assert not trial.problem(), trial
 
 
 def test_new_elements_are_merged_with_the_sessions_beside_them(

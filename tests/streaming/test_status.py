@@ -20,7 +20,7 @@ from sparkbeam.streaming.status import status
 from sparkbeam.wire.timestamps import MAX_MICROS
 
 NOW = 2_000_000_000.0
-LAGGING = {"summary": {"source_watermark": int((NOW - 100) * 1e6)}}
+LAGGING: dict[str, Any] = {"summary": {"source_watermark": int((NOW - 100) * 1e6)}}
 
 
 @pytest.fixture

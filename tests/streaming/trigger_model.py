@@ -385,6 +385,9 @@ class Model:
 
     Args:
         windowing: with timestamps at the end of the window.
+
+    Attributes:
+        output: the output watermark.
     """
 
     def __init__(self, windowing: Windowing) -> None:
@@ -394,7 +397,7 @@ class Model:
         self._loses = bool(windowing.triggerfn.may_lose_data(windowing).value)
         self._waits_for_end = bool(windowing.triggerfn.has_ontime_pane())
         self._watermark = -FOREVER
-        self._output = float(-FOREVER)
+        self.output = float(-FOREVER)
         self._clock = 0
         self._windows: list[Window] = []
         self.outcome = Outcome()
@@ -411,7 +414,7 @@ class Model:
                 for window in self._windows:
                     self._ring(window)
         held = [hold for window in self._windows for hold in window.holds]
-        self._output = max(self._output, min([self._watermark, *held]))
+        self.output = max(self.output, min([self._watermark, *held]))
 
     def _arrive(self, pairs: tuple[tuple[int, int], ...]) -> None:
         came: dict[tuple[int, int], list[int]] = {}
@@ -545,7 +548,7 @@ class Model:
     def _timing(self, window: Window) -> str:
         if not self._is_past(window):
             return EARLY
-        return LATE if window.on_time or self._output >= window.end else ON_TIME
+        return LATE if window.on_time or self.output >= window.end else ON_TIME
 
     def _is_past(self, window: Window) -> bool:
         return self._watermark >= window.end
