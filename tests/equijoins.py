@@ -48,7 +48,8 @@ ODD: list[Any] = [
     *("\0", b"\1", b"\2", b"\3", "x" * 300, 0, None),
 ]
 
-Make = Callable[[beam.Pipeline], tuple[Any, Any]]
+Joins = Callable[[beam.Pipeline], Iterator[tuple[str, Any]]]
+"""Makes joins in a pipeline, with their labels."""
 
 
 def made(p: beam.Pipeline, label: str, left: list[Any], right: list[Any]) -> tuple[Any, Any]:
@@ -148,21 +149,29 @@ def cases() -> Iterator[tuple[str, Callable[[beam.Pipeline], Any]]]:
 
 def results(runner: Any, folder: Path, only: str = "", *options: str) -> dict[str, list[str]]:
     """What comes out of all of them, in any order."""
+
+    def joins(p: beam.Pipeline) -> Iterator[tuple[str, Any]]:
+        return ((label, join(p)) for label, join in cases() if only in label)
+
+    return texts(runner, folder, joins, *options)
+
+
+def texts(runner: Any, folder: Path, joins: Joins, *options: str) -> dict[str, list[str]]:
+    """What comes out of joins, by their labels, in any order."""
     with beam.Pipeline(runner, options=PipelineOptions([*options])) as p:
-        texts = [
-            join(p)
+        placed = [
+            joined
             | f"{label}: placed" >> beam.ParDo(Placed())
             | f"{label}: text" >> beam.Map(lambda text, label=label: json.dumps([label, text]))
             | f"{label}: all" >> beam.WindowInto(GlobalWindows())
-            for label, join in cases()
-            if only in label
+            for label, joined in joins(p)
         ]
-        texts | beam.Flatten() | beam.io.WriteToText(str(folder / "out"), shard_name_template="")
+        placed | beam.Flatten() | beam.io.WriteToText(str(folder / "out"), shard_name_template="")
     found: dict[str, list[str]] = {}
     for line in (folder / "out").read_text().splitlines():
         label, text = json.loads(line)
         found.setdefault(label, []).append(text)
-    return {label: sorted(texts) for label, texts in found.items()}
+    return {label: sorted(lines) for label, lines in found.items()}
 
 
 def counted(element: Any) -> Any:

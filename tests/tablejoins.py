@@ -1,6 +1,5 @@
 """Joins whose sides are columns, all or in part, for whichever runner; workers import it."""
 
-import json
 import math
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -9,14 +8,12 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import (
     FixedWindows,
-    GlobalWindows,
     SlidingWindows,
     TimestampedValue,
 )
-from equijoins import Placed
+from equijoins import texts
 
 from sparkbeam import Join
 from sparkbeam.plan.join_payload import HOWS
@@ -157,17 +154,4 @@ def results(
     runner: Any, folder: Path, only: str, *options: str, hows: Iterable[str] = HOWS
 ) -> dict[str, list[str]]:
     """What comes out of all of them, in any order."""
-    with beam.Pipeline(runner, options=PipelineOptions([*options])) as p:
-        texts = [
-            joined
-            | f"{label}: placed" >> beam.ParDo(Placed())
-            | f"{label}: text" >> beam.Map(lambda text, label=label: json.dumps([label, text]))
-            | f"{label}: all" >> beam.WindowInto(GlobalWindows())
-            for label, joined in joins(p, folder, only, hows)
-        ]
-        texts | beam.Flatten() | beam.io.WriteToText(str(folder / "out"), shard_name_template="")
-    found: dict[str, list[str]] = {}
-    for line in (folder / "out").read_text().splitlines():
-        label, text = json.loads(line)
-        found.setdefault(label, []).append(text)
-    return {label: sorted(texts) for label, texts in found.items()}
+    return texts(runner, folder, lambda p: joins(p, folder, only, hows), *options)

@@ -74,49 +74,26 @@ def endless(spark: Any, signs: Path) -> Iterator[SparkPipelineResult]:
     result.cancel()
 
 
-@pytest.fixture(scope="module")
-def cancelled(spark: Any, tmp_path_factory: pytest.TempPathFactory) -> SparkPipelineResult:
-    """A pipeline that was cancelled, and whose work has ended."""
-    signs = tmp_path_factory.mktemp("cancelled") / "signs"
+def test_the_spark_work_ends_with_the_pipeline(spark: Any, signs: Path) -> None:
     result = started(spark, signs)
     assert result.cancel() == PipelineState.CANCELLED
     assert active_jobs(spark) == []
     until(lambda: is_still(signs))
-    return result
+    assert result.state == PipelineState.CANCELLED
+    assert result.wait_until_finish() == PipelineState.CANCELLED
+    assert result.cancel() == PipelineState.CANCELLED
+    assert result.monitoring_infos() == [], "no metrics are committed"
 
 
-def test_the_spark_work_ends_with_the_pipeline(cancelled: SparkPipelineResult) -> None:
-    assert cancelled.state == PipelineState.CANCELLED
-
-
-def test_waiting_for_a_cancelled_pipeline_is_no_error(cancelled: SparkPipelineResult) -> None:
-    assert cancelled.wait_until_finish() == PipelineState.CANCELLED
-
-
-def test_a_second_cancel_does_nothing(cancelled: SparkPipelineResult) -> None:
-    assert cancelled.cancel() == PipelineState.CANCELLED
-
-
-def test_a_cancelled_pipeline_has_committed_no_metrics(cancelled: SparkPipelineResult) -> None:
-    assert cancelled.monitoring_infos() == []
-
-
-def test_who_waits_already_learns_that_the_pipeline_was_cancelled(
-    endless: SparkPipelineResult,
-) -> None:
+def test_who_waits_learns_that_the_pipeline_was_cancelled(endless: SparkPipelineResult) -> None:
+    assert endless.wait_until_finish(duration=100) == PipelineState.RUNNING
+    assert endless.state == PipelineState.RUNNING
     states: list[str] = []
     waiting = threading.Thread(target=lambda: states.append(endless.wait_until_finish()))
     waiting.start()
     endless.cancel()
     waiting.join(WAIT_SECONDS)
     assert states == [PipelineState.CANCELLED]
-
-
-def test_a_wait_that_is_too_short_leaves_the_pipeline_running(
-    endless: SparkPipelineResult,
-) -> None:
-    assert endless.wait_until_finish(duration=100) == PipelineState.RUNNING
-    assert endless.state == PipelineState.RUNNING
 
 
 def test_the_session_and_its_other_work_go_on(

@@ -11,25 +11,16 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.io.debezium import DriverClassName, ReadFromDebezium
 from apache_beam.options.pipeline_options import PipelineOptions, SparkRunnerOptions
 from apache_beam.portability.api import beam_runner_api_pb2
-from apache_beam.runners.runner import PipelineState
-from apache_beam.transforms import managed
-from apache_beam.transforms.external import (
-    BeamJarExpansionService,
-    ExternalTransform,
-    JavaExternalTransform,
-    SchemaAwareExternalTransform,
-)
-from apache_beam.yaml import yaml_transform
 from command import python
+from failing import failure_of
+from in_process_batch import BatchRunner
 
 from sparkbeam import (
     ConfigurationError,
     PipelineFailed,
     SparkBeamOptions,
-    SparkRunner,
     UnsupportedTransform,
 )
 from sparkbeam.operators.registry import operators_of
@@ -39,92 +30,37 @@ from sparkbeam.plan.translate import translate
 from sparkbeam.spark import session as sessions
 
 
-def run(build: Any, *arguments: str) -> Any:
-    pipeline = beam.Pipeline(runner=SparkRunner(), options=PipelineOptions(list(arguments)))
-    build(pipeline)
-    return pipeline.run()
+class Broken(beam.DoFn):
+    def setup(self) -> None:
+        raise OSError("no model file")
+
+    def process(self, element: int) -> None:
+        pass
 
 
-def failure_of(build: Any) -> PipelineFailed:
-    result = run(build)
-    with pytest.raises(PipelineFailed) as caught:
-        result.wait_until_finish()
-    assert result.state == PipelineState.FAILED
-    return caught.value
+class Numbering(beam.DoFn):
+    numbers: Any
+
+    def process(self, element: int) -> Any:
+        yield next(self.numbers), element
 
 
-def assert_short(error: Exception) -> None:
-    text = str(error)
-    assert len(text.splitlines()) < 25
-    assert "\tat org.apache" not in text
-    assert "py4j" not in text
+def test_a_dofn_that_raises_in_setup_is_named(tmp_path: Path) -> None:
+    error = failure_of(
+        False, lambda p: p | beam.Create([1]) | "Score" >> beam.ParDo(Broken()), tmp_path
+    )
+    assert error.label == "Score"
+    assert "no model file" in str(error)
+    assert isinstance(error.__cause__, OSError)
 
 
-@pytest.mark.usefixtures("spark")
-class TestFailingSteps:
-    def test_a_dofn_that_raises_is_named_with_the_users_own_frames(self) -> None:
-        def parse(text: str) -> int:
-            return int(text)
-
-        error = failure_of(
-            lambda p: p | beam.Create(["1", "x"]) | "Parse amounts" >> beam.Map(parse)
-        )
-
-        assert error.label == "Parse amounts"
-        assert "Step 'Parse amounts' failed: ValueError: invalid literal" in str(error)
-        assert "return int(text)" in str(error)
-        assert "apache_beam" not in str(error)
-        assert isinstance(error.__cause__, ValueError)
-        assert_short(error)
-
-    def test_a_dofn_class_that_raises_in_setup_is_named(self) -> None:
-        class Broken(beam.DoFn):
-            def setup(self) -> None:
-                raise OSError("no model file")
-
-            def process(self, element: int) -> None:
-                pass
-
-        error = failure_of(lambda p: p | beam.Create([1]) | "Score" >> beam.ParDo(Broken()))
-
-        assert "no model file" in str(error)
-        assert "Score" in str(error)
-        assert_short(error)
-
-    def test_a_failed_pipeline_leaves_the_session_usable(self, spark: Any) -> None:
-        failure_of(lambda p: p | beam.Create([0]) | beam.Map(lambda x: 1 // x))
-        assert spark.range(3).count() == 3
-
-    def test_an_unpicklable_function_is_named_before_any_work_starts(self) -> None:
-        class Numbering(beam.DoFn):
-            numbers: Any
-
-            def process(self, element: int) -> Any:
-                yield next(self.numbers), element
-
-        def build(pipeline: beam.Pipeline) -> None:
-            numbering = Numbering()
-            _ = pipeline | beam.Create([1]) | "Number" >> beam.ParDo(numbering)
-            numbering.numbers = (number for number in range(10))
-
-        with pytest.raises(PipelineFailed, match="Step 'Number' cannot be pickled") as caught:
-            run(build)
-        assert "generator" in str(caught.value)
-        assert "setup()" in str(caught.value)
-        assert_short(caught.value)
-
-    def test_a_missing_input_file_is_named(self, tmp_path: Path) -> None:
-        missing = str(tmp_path / "missing.txt")
-        with pytest.raises(Exception, match=r"missing\.txt"):
-            run(lambda p: p | beam.io.ReadFromText(missing)).wait_until_finish()
-
-        def read(path: str) -> str:
-            return Path(path).read_text()
-
-        error = failure_of(lambda p: p | beam.Create([missing]) | "Read whole" >> beam.Map(read))
-        assert "missing.txt" in str(error)
-        assert "Read whole" in str(error)
-        assert_short(error)
+def test_a_dofn_that_cannot_be_pickled_is_named_before_any_work_starts() -> None:
+    pipeline, numbering = beam.Pipeline(BatchRunner()), Numbering()
+    _ = pipeline | beam.Create([1]) | "Number" >> beam.ParDo(numbering)
+    numbering.numbers = (number for number in range(10))
+    message = r"Step 'Number' cannot be pickled(?s:.*)generator(?s:.*)setup\(\)"
+    with pytest.raises(PipelineFailed, match=message):
+        pipeline.run()
 
 
 class TestUnsupported:
@@ -149,101 +85,6 @@ class TestUnsupported:
                 transform.environment_id = environment or transform.environment_id
         with pytest.raises(UnsupportedTransform, match=message):
             translate(proto, operators_of)
-
-
-class Orders(beam.PTransform[Any, Any]):
-    """Wraps a cross-language transform."""
-
-    def expand(self, begin: Any) -> Any:
-        return begin | "Fetch" >> ExternalTransform("example:orders", b"", "localhost:9")
-
-
-def changes() -> ReadFromDebezium:
-    login = "a", "hunter2", "h", "1"
-    return ReadFromDebezium(DriverClassName.MYSQL, *login, connection_properties=[])
-
-
-class Discovered(beam.PTransform[Any, Any]):
-    """Asks an expansion service before it applies anything."""
-
-    def expand(self, begin: Any) -> Any:
-        service = BeamJarExpansionService(":sdks:java:io:expansion-service:shadowJar")
-        return begin | SchemaAwareExternalTransform(
-            "beam:schematransform:other:v1", service, rearrange_based_on_discovery=True
-        )
-
-
-YAML = """
-pipeline:
-  type: chain
-  transforms:
-  - type: ReadFromKinesis
-    config: {stream_name: orders, region: eu-central-1}
-  - type: LogForTesting
-"""
-
-
-class TestCrossLanguageTransforms:
-    @pytest.fixture(autouse=True)
-    def without_downloads(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        def download(*_: Any, **__: Any) -> None:
-            pytest.fail("an archive is downloaded")
-
-        monkeypatch.setattr("apache_beam.utils.subprocess_server.JavaJarServer.local_jar", download)
-
-    @pytest.mark.parametrize(
-        ("label", "transform", "remedy"),
-        [
-            ("Read", changes(), '("kafka", {'),
-            ("Read", managed.Read(managed.BIGQUERY, config={"table": "t"}), '("bigquery", {'),
-            ("Read", JavaExternalTransform("org.example.Source").of("a"), "sparkbeam.io."),
-            ("Read", ExternalTransform("example:source", b"", "localhost:9"), "sparkbeam.io."),
-            ("Orders", Orders(), "'Orders/Fetch' in it (apache_beam.transforms.external."),
-            ("Found", Discovered(), "sparkbeam.io."),
-            (
-                "Add",
-                ExternalTransform("beam:schematransform:x:iceberg_add_files:v1", b"", "h:9"),
-                "Use a transform of Beam's Python SDK, or sparkbeam.io.",
-            ),
-        ],
-    )
-    def test_one_that_reads_is_refused_as_it_is_applied(
-        self, label: str, transform: Any, remedy: str
-    ) -> None:
-        pipeline = beam.Pipeline(runner=SparkRunner())
-        with pytest.raises(UnsupportedTransform) as caught:
-            _ = pipeline | label >> transform
-        assert caught.value.label == label
-        assert f"Transform '{label}' cannot run on Spark" in str(caught.value)
-        assert remedy in str(caught.value)
-        assert "docs/io.md" in str(caught.value)
-        assert len(str(caught.value)) < 5 * 100
-
-    @pytest.mark.parametrize(
-        ("transform", "remedy"),
-        [
-            (ExternalTransform("beam:pulsar_write", b"", "localhost:9"), "sparkbeam.io."),
-        ],
-    )
-    def test_one_behind_others_is_refused_as_it_is_applied(
-        self, transform: Any, remedy: str
-    ) -> None:
-        pipeline = beam.Pipeline(runner=SparkRunner())
-        pairs = pipeline | beam.Create([(b"a", b"b")]).with_output_types(tuple[bytes, bytes])
-        with pytest.raises(UnsupportedTransform, match="Transform 'Last' cannot run") as caught:
-            _ = pairs | "Last" >> transform
-        assert remedy in str(caught.value)
-
-    def test_one_in_a_pipeline_of_yaml_is_refused(self) -> None:
-        pipeline = beam.Pipeline(runner=SparkRunner())
-        with pytest.raises(ValueError, match="Transform 'ReadFromKinesis' cannot run on Spark"):
-            yaml_transform.expand_pipeline(pipeline, YAML)
-
-    def test_other_runners_start_services_as_ever(self) -> None:
-        SparkRunner()
-        pipeline = beam.Pipeline(runner="DirectRunner")
-        with pytest.raises(pytest.fail.Exception, match="an archive is downloaded"):
-            _ = pipeline | Discovered()
 
 
 LIKE_OURS = (

@@ -2,45 +2,18 @@
 
 import json
 from functools import partial
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
-from command import python
-from in_process import StreamingRunner
+from in_process import Conf, Spark, StreamingRunner
 from in_process_batch import BatchRunner
 
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.explain import eventlog
 from sparkbeam.explain.eventlog import EventLog
-
-_PROGRAM = """
-import sys, warnings
-import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.transforms.window import FixedWindows
-from sparkbeam import SparkBeamOptions, SparkRunner
-from sparkbeam.spark import session
-
-def odd(x):
-    warnings.warn("an odd one")
-    return x % 2, x
-
-settings = {"eventLog.enabled": "true", "eventLog.compress": "false", "eventLog.dir": sys.argv[1]}
-spark = session.obtain(
-    SparkBeamOptions(
-        ["--spark_master=local[2]", *(f"--spark_conf=spark.{k}={v}" for k, v in settings.items())]
-    )
-)
-for flags in (["--job_name=numbers"], ["--streaming", "--query_name=counts"]):
-    p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(flags))
-    _ = p | beam.Create([1, 2, 3]) | "Key it" >> beam.Map(odd) | "Sum it" >> beam.CombinePerKey(sum)
-    p.run().wait_until_finish()
-spark.stop()
-"""
 
 
 @pytest.fixture
@@ -109,29 +82,15 @@ def test_a_log_that_takes_nothing_harms_nothing(monkeypatch: pytest.MonkeyPatch)
     run(BatchRunner())
 
 
-def test_without_a_log_nothing_is_told() -> None:
-    assert not eventlog.is_on(BatchRunner()._session)
+def test_a_session_of_spark_has_a_log_if_its_setting_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    session = Spark()
+    assert not eventlog.is_on(session)
     assert not eventlog.is_on(None)
-
-
-@pytest.mark.long("40 s; the tests above have what is written to the log")
-def test_the_log_of_a_batch_and_a_stream(tmp_path: Path) -> None:
-    python("-c", _PROGRAM, tmp_path)
-    files = [file for file in tmp_path.rglob("events*") if file.is_file()]
-    events = [json.loads(line) for file in files for line in file.read_text().splitlines()]
-    kinds = [event["Event"].rpartition(".")[2] for event in events]
-    jobs = [event["Properties"] for event in events if event["Event"] == "SparkListenerJobStart"]
-    described = {job.get("spark.job.description", "").partition("\n")[0] for job in jobs}
-    assert {"Runs Create + Key it + Sum it; Sum it", "counts"} <= described
-    queries = [event for event in events if event["Event"].endswith("SQLExecutionStart")]
-    plans = "\n".join(event["physicalPlanDescription"] for event in queries)
-    for label in ("s0: Create + Key it + Sum it", "s1: Sum it", "layer 0 s0: Create"):
-        assert label in plans
-    ours = [event for event in queries if event["description"].startswith("Beam pipeline")]
-    names = [event["description"] for event in ours]
-    assert names == ["Beam pipeline 'numbers'", "Beam pipeline 'counts'"]
-    outcomes = [event for event in events if event["Event"].endswith("AdaptiveExecutionUpdate")]
-    told = {event["executionId"]: event["physicalPlanDescription"] for event in outcomes}
-    for event in ours:
-        assert "UserWarning: an odd one" in told[event["executionId"]]
-    assert "StreamingQueryListener$QueryProgressEvent" in kinds
+    session.conf = Conf({"spark.eventLog.enabled": "true"})
+    assert not eventlog.is_on(session), "it is not Spark's own"
+    monkeypatch.setattr(eventlog, "is_classic", bool)
+    assert eventlog.is_on(session)
+    session.conf = Conf({"spark.eventLog.enabled": "false"})
+    assert not eventlog.is_on(session)

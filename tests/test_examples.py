@@ -88,16 +88,6 @@ def test_bursts_are_found_in_the_middle_of_a_spark_program(
     assert "in bursts" in capsys.readouterr().out
 
 
-def test_a_pause_as_long_as_the_gap_ends_a_burst(airport_bursts: Any) -> None:
-    """Flights leave by the minute, so at a gap of a minute only those of the same one are left."""
-    by_minute = Counter(
-        (flight["origin"], flight["date"]) for flight in pq.read_table(SAMPLE).to_pylist()
-    )
-    (busiest,) = airport_bursts("--gap_minutes=1", "--top=1")
-    assert busiest["flights"] == max(by_minute.values())
-    assert busiest["first_departure"] == busiest["last_departure"]
-
-
 def test_the_busiest_bursts_are_printed(
     airport_bursts: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:

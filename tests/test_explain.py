@@ -9,7 +9,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
-from sparkbeam import ConfigurationError, Explanation, SparkRunner, UnsupportedTransform
+from sparkbeam import Explanation, SparkRunner, UnsupportedTransform
 from sparkbeam.explain.explanation import explanations
 from sparkbeam.explain.physical_plans import _without_repetition
 
@@ -93,16 +93,6 @@ def test_explaining_leaves_nothing_persisted(spark: Any) -> None:
 def test_parallelism_shows_in_sparks_plan(spark: Any) -> None:
     options = PipelineOptions(["--spark_parallelism=7"])
     assert "hashpartitioning(key, 7)" in SparkRunner(spark).explain(pipeline(), options).spark
-
-
-def test_without_spark_the_rest_is_still_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(_: Any) -> None:
-        raise ConfigurationError("No Java found.")
-
-    monkeypatch.setattr("sparkbeam.spark.session.obtain", fails)
-    explanation = SparkRunner().explain(pipeline())
-    assert "Numbers" in explanation.stages
-    assert explanation.spark == "Not available without a Spark session. No Java found."
 
 
 def test_what_cannot_run_cannot_be_explained(spark: Any) -> None:

@@ -182,7 +182,7 @@ class Program:
 def test_it_cancels_the_pipeline_and_ends_the_program_with_one_line(
     tmp_path: Path, presses: int
 ) -> None:
-    program = Program(tmp_path, WITH)
+    program = Program(tmp_path, WRITING + WITH)
     until(program.works)
     for _ in range(presses):
         program.interrupt()
@@ -190,14 +190,7 @@ def test_it_cancels_the_pipeline_and_ends_the_program_with_one_line(
     assert lines[-1] == LINE
     assert "Traceback" not in "".join(lines)
     assert code == -signal.SIGINT
-
-
-def test_what_an_interrupted_program_has_written_is_kept(tmp_path: Path) -> None:
-    program = Program(tmp_path, WRITING + WITH)
-    until(program.works)
-    program.interrupt()
-    program.end()
-    assert Path(f"{program.sign}.log").read_text() == "kept"
+    assert Path(f"{program.sign}.log").read_text() == "kept", "as it was closed"
 
 
 def test_who_catches_it_finds_the_pipeline_cancelled(tmp_path: Path) -> None:
@@ -210,14 +203,11 @@ def test_who_catches_it_finds_the_pipeline_cancelled(tmp_path: Path) -> None:
     assert code == 1
 
 
-def test_a_program_that_does_not_wait_ends_its_pipeline_and_says_so(tmp_path: Path) -> None:
-    code, out, lines = Program(tmp_path, NO_WAIT).end()
-    assert (code, out) == (0, "RUNNING\n")
-    assert "call wait_until_finish()" in lines[-1], lines
-
-
-def test_a_program_whose_threads_go_on_ends_its_pipeline_and_says_so(tmp_path: Path) -> None:
-    code, out, lines = Program(tmp_path, NO_WAIT + ENDS_SLOWLY).end()
+@pytest.mark.parametrize("more", ["", ENDS_SLOWLY], ids=["at once", "when its threads end"])
+def test_a_program_that_does_not_wait_ends_its_pipeline_and_says_so(
+    tmp_path: Path, more: str
+) -> None:
+    code, out, lines = Program(tmp_path, NO_WAIT + more).end()
     assert (code, out) == (0, "RUNNING\n")
     assert "call wait_until_finish()" in lines[-1], lines
 

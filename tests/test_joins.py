@@ -13,13 +13,6 @@ from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from in_process import Spark, StreamingRunner
 from in_process_batch import BatchRunner
 
-from beam_nexmark.beam_source import NexmarkEvents
-from beam_nexmark.configuration import Configuration
-from beam_nexmark.events import Auction, Person
-from beam_nexmark.queries import QUERIES
-from beam_nexmark.queries.q03_local_items import CATEGORY, STATES
-from beam_nexmark.queries.selection import auctions, persons
-from beam_nexmark.reference import reference_results
 from sparkbeam import IncrementalJoin
 from sparkbeam.observe.figures.progress import StreamingProgress
 
@@ -133,23 +126,3 @@ def test_values_may_be_of_any_type() -> None:
         right = p | "R" >> beam.Create([(1, {"a": 1.5}), (2**70, "huge")])
         found = (left, right) | IncrementalJoin(ttl=None)
         assert_that(found, equal_to([(1, (seller, {"a": 1.5})), (2**70, (None, "huge"))]))
-
-
-@pytest.mark.parametrize("runner", [BatchRunner, StreamingRunner])
-def test_query_3_of_nexmark(runner: Callable[[], Any]) -> None:
-    configuration = Configuration(events=5000)
-
-    def items(of: tuple[int, tuple[Auction, Person]]) -> tuple[object, ...]:
-        auction, person = of[1]
-        return person.name, person.city, person.state, auction.id
-
-    with pipeline(runner()) as p:
-        events = p | NexmarkEvents(configuration)
-        wanted = auctions(events) | beam.Filter(lambda auction: auction.category == CATEGORY)
-        sellers = persons(events) | beam.Filter(lambda person: person.state in STATES)
-        by_seller = wanted | "Seller" >> beam.Map(lambda auction: (auction.seller, auction))
-        by_id = sellers | "Id" >> beam.Map(lambda person: (person.id, person))
-        found = (by_seller, by_id) | IncrementalJoin(ttl=None) | "Items" >> beam.Map(items)
-        expected = [tuple(item) for item in reference_results(QUERIES[3], configuration)]
-        assert expected
-        assert_that(found, equal_to(expected))

@@ -11,16 +11,11 @@ import apache_beam as beam
 import pytest
 import waiting
 from apache_beam.options.pipeline_options import PipelineOptions
-from apache_beam.pvalue import AsSingleton
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
-from apache_beam.transforms.periodicsequence import PeriodicImpulse
-from apache_beam.transforms.trigger import AccumulationMode, AfterCount, Repeatedly
-from apache_beam.transforms.window import GlobalWindows, TimestampedValue
+from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from in_process import LeapingClock, Spark, StreamingRunner
-
-from sparkbeam import SparkRunner
 
 PAGE = Path(__file__).parents[1] / "docs" / "lookups.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -130,48 +125,3 @@ def test_rates_are_read_from_tables_of_spark(spark: Any, table: Any, tmp_path: P
 
 def table_files(spark: Any) -> list[str]:
     return list(spark.read.table("rates").inputFiles())
-
-
-def newest() -> beam.PTransform:
-    return beam.WindowInto(
-        GlobalWindows(),
-        trigger=Repeatedly(AfterCount(1)),
-        accumulation_mode=AccumulationMode.DISCARDING,
-    )
-
-
-@pytest.mark.long("most of a minute; an example reads tables again, in one run")
-def test_a_restart_keeps_the_table_that_was_read_last(spark: Any, tmp_path: Path) -> None:
-    table, seen = tmp_path / "table", tmp_path / "seen"
-
-    def note(_: Any, read: str, path: str = str(seen)) -> None:
-        with Path(path).open("a") as lines:
-            lines.write(f"{read}\n")
-
-    def start() -> Any:
-        flags = ["--streaming", f"--checkpoint_location={tmp_path / 'checkpoint'}", "--shards=1"]
-        p = beam.Pipeline(SparkRunner(session=spark), options=PipelineOptions(flags))
-        at = Timestamp.now()
-        read = (
-            p
-            | "Once a day" >> PeriodicImpulse(at, fire_interval=86_400)
-            | "Read" >> beam.Map(lambda _, path=str(table): Path(path).read_text())
-            | "Newest" >> newest()
-        )
-        orders = p | "Orders" >> PeriodicImpulse(at, fire_interval=0.5)
-        _ = orders | "Ask" >> beam.Map(note, AsSingleton(read))
-        return p.run()
-
-    def lines() -> list[str]:
-        return seen.read_text().splitlines() if seen.exists() else []
-
-    def run(content: str) -> None:
-        table.write_text(content)
-        before = len(lines())
-        result = start()
-        waiting.until(lambda: len(lines()) > before)
-        result.cancel()
-
-    run("read")
-    run("not read")
-    assert set(lines()) == {"read"}

@@ -18,10 +18,18 @@ from apache_beam.io import (
     WriteToMongoDB,
     mongodbio,
 )
+from apache_beam.io.debezium import DriverClassName, ReadFromDebezium
 from apache_beam.io.gcp import bigquery_tools
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.interactive.interactive_runner import InteractiveRunner
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
+from apache_beam.transforms import managed
+from apache_beam.transforms.external import (
+    BeamJarExpansionService,
+    ExternalTransform,
+    JavaExternalTransform,
+    SchemaAwareExternalTransform,
+)
 from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions
 from apache_beam.utils.timestamp import Timestamp
 from equijoins import ByLetter
@@ -117,6 +125,33 @@ def sides(**elements: Any) -> Any:
     p = beam.Pipeline(BatchRunner())
     given = elements or {"sales": {"id": 1}, "items": {"id": 1}}
     return {name: p | name >> beam.Create([element]) for name, element in given.items()}
+
+
+class Orders(beam.PTransform[Any, Any]):
+    """Wraps a cross-language transform."""
+
+    def expand(self, begin: Any) -> Any:
+        return begin | "Fetch" >> ExternalTransform("example:orders", b"", "localhost:9")
+
+
+class Discovered(beam.PTransform[Any, Any]):
+    """Asks an expansion service before it applies anything."""
+
+    def expand(self, begin: Any) -> Any:
+        service = BeamJarExpansionService(":sdks:java:io:expansion-service:shadowJar")
+        return begin | SchemaAwareExternalTransform(
+            "beam:schematransform:other:v1", service, rearrange_based_on_discovery=True
+        )
+
+
+def changes() -> ReadFromDebezium:
+    login = "a", SECRET, "h", "1"
+    return ReadFromDebezium(DriverClassName.MYSQL, *login, connection_properties=[])
+
+
+def external(transform: Any) -> Any:
+    """Apply a cross-language transform, whose service is not asked."""
+    return beam.Pipeline(SparkRunner()) | "Read" >> transform
 
 
 @misuse.table(__file__)

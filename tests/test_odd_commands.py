@@ -20,6 +20,8 @@ WORDS = st.one_of(
     TEXTS,
 )
 OPTIONS = ["--query", "--events", "--set", "--runner", "--mode", "--rate", "--repeat"]
+HANDED_ON = ["--set=window_size", "--spark_master", "--shards"]
+STREAMED = ["nexmark", "--mode", "streaming"]
 
 
 class Started(Exception):
@@ -61,29 +63,6 @@ def test_all_commands(arguments: list[str]) -> None:
     check(*arguments)
 
 
-@pytest.mark.parametrize("option", OPTIONS)
-@FEW
-@given(value=TEXTS)
-def test_options_of_nexmark(option: str, value: str) -> None:
-    check("nexmark", "--mode", "streaming", option, value)
-
-
-@FEW
-@given(name=TEXTS, value=TEXTS)
-def test_settings_of_nexmark(name: str, value: str) -> None:
-    check("nexmark", "--set", f"{name}={value}")
-    check("nexmark", "--set", f"window_size={value}")
-    check("nexmark", "generate", "--set", f"event_rate={value}", "events")
-
-
-@FEW
-@given(value=TEXTS)
-def test_what_nexmark_hands_to_the_runner(value: str) -> None:
-    check("nexmark", value)
-    check("nexmark", f"--spark_master={value}")
-    check("nexmark", f"--shards={value}")
-
-
 @pytest.mark.parametrize(
     "before",
     [
@@ -98,6 +77,8 @@ def test_what_nexmark_hands_to_the_runner(value: str) -> None:
         ["nexmark", "generate"],
         ["nexmark", "generate", "--format"],
         ["nexmark", "--json"],
+        *([*STREAMED, option] for option in OPTIONS),
+        ["nexmark"],
     ],
     ids=" ".join,
 )
@@ -105,6 +86,17 @@ def test_what_nexmark_hands_to_the_runner(value: str) -> None:
 @given(value=TEXTS)
 def test_arguments_of_each_command(before: list[str], value: str) -> None:
     check(*before, value)
+
+
+@FEW
+@given(
+    name=st.one_of(st.sampled_from(["--set=window_size", "--spark_master", "--shards"]), TEXTS),
+    value=TEXTS,
+)
+def test_settings_and_options_that_nexmark_hands_on(name: str, value: str) -> None:
+    check("nexmark", f"{name}={value}")
+    check("nexmark", "--set", f"{name}={value}")
+    check("nexmark", "generate", "--set", f"event_rate={value}", "events")
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,11 @@
-"""Secrets that nobody has told of: where they are seen, what stays, that no cut shows a part."""
+"""Secrets that nobody has told of: where they are seen, what stays, that no cut shows a part.
+
+The texts that are looked through are in the table beside this module.
+"""
 
 import json
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -17,73 +21,15 @@ from sparkbeam.wire.output_lines import STDERR, OutputLine
 
 SECRET = "Hunt3r-Sec7et"
 
-FORMS = [
-    # Addresses.
-    "https://me:{}@host/path",
-    "https://{}@github.com/x",
-    "postgres://u:a/{}@host/db",
-    "kafka://a:b@h1,kafka://c:{}@h2",
-    "jdbc:oracle:thin:scott/{}@//db:1521/service",
-    "jdbc:oracle:thin:scott/{}@host:1521:sid",
-    "GET /?sv=1&sig={}&se=2",
-    "https://hooks.slack.com/services/T0/B0/{}",
-    "https://hooks.example.com:8443/in/{}",
-    # Headers.
-    "Authorization: Bearer {}",
-    "Authorization: Basic {}",
-    "Authorization: Token {}",
-    "Authorization: ApiKey {}",
-    "authorization=ApiKey {}",
-    '{{"Authorization": "ApiKey {}"}}',
-    "Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=h, Signature={}",
-    "SharedAccessSignature sr=x&sig={}&se=1",
-    "x-api-key: {}",
-    "X-Auth-Token: {}",
-    "private-token: {}",
-    "Ocp-Apim-Subscription-Key: {}",
-    "Set-Cookie: sid={}; path=/",
-    # Connection strings, properties, environments.
-    "Driver=x;UID=a;PWD={}",
-    "Driver=x;PWD={{{}}};x=1",
-    "AccountKey={};EndpointSuffix=x",
-    "SharedAccessKey={}",
-    "spark.hadoop.fs.s3a.secret.key={}",
-    "fs.azure.account.key.x.dfs.core.windows.net={}",
-    "PGPASSWORD={} psql",
-    "MYSQL_PWD={}",
-    "dbPassword={}",
-    "aws_secret_access_key = {}",
-    "bindpw={}",
-    "bindpw: {}",
-    "credential=id:{}",
-    'Module required username="u" password="{}";',
-    "password%3D{}",
-    # Command lines.
-    "--password {}",
-    "--password={}",
-    "--db-password '{}'",
-    "--token {}",
-    "--api-key {}",
-    # JSON, Python, YAML.
-    '{{"password": "{}"}}',
-    '{{\\"password\\": \\"{}\\"}}',
-    "{{'password': '{}'}}",
-    "{{'password': b'{}'}}",
-    "password: {}",
-    "password: '{}'",
-    "  password: {}\n  user: x",
-    "clientSecret: {}",
-    # SQL.
-    "CREATE USER a PASSWORD '{}'",
-    "OPTIONS (user 'a', password '{}')",
-    "f(user => 'a', password => '{}')",
-    "password := '{}'",
-    "SET PASSWORD = '{}'",
-    # Sentences.
-    "wrong password: {} for bob",
-    "access_tokens={}",
-    "struct<pwd:bigint,password:{}>",
-]
+_, _SECRET, _INNOCENT = Path(__file__).with_suffix(".txt").read_text().split("\n# ")
+
+
+def _lines(section: str) -> list[str]:
+    _, *found = filter(None, section.splitlines())
+    return [line for line in found if not line.startswith("## ")]
+
+
+FORMS = [*_lines(_SECRET), "  password: {}\n  user: x"]
 
 TOKENS = [
     "AKIA" + "ABCDEFGHIJ123456",
@@ -100,38 +46,7 @@ TOKENS = [
 ]
 
 INNOCENT = [
-    "unexpected token: '}' at 7, unknown token x12345 where token == y and secret => z",
-    "true, 10, earliest, 3: spark counts words; password=None, basic understanding, a::b",
-    "Invalid password: must have 8 characters",
-    "def login(password: str, token: str | None = None) -> bool",
-    "the password is wrong",
-    "password required",
-    "tokens=512, max_tokens=100, token_type=bearer, pass=3, fail=1",
-    "use --password to give one; option --token is missing",
-    "http://host:8080/users/@me",
-    "actions/checkout@v4, git@github.com:o/r.git, mailto:bob@example.com",
-    "12:30:45 user@host: ok",
-    "Split token: 12 elements",
-    "Unexpected token: }",
-    "sorted by key: 5, group by key 'abc', row(key=1, value=2)",
-    "Authorization failed for user bob",
-    "Authorization: none",
-    "signature: (int) -> str",
-    "authorization header missing: retry",
-    "KeyError: 'token', KeyError: 'password'",
-    "SELECT password, name FROM users",
-    "passengers: 5, compass: north, monkey: banana, hockey=5",
-    "The API key is missing: set it",
-    "password=${PASSWORD}, password: <your password>",
-    "KeyError: 'sk_product_category'",
-    "Map(sk_segmentation_features), sk-learn-preprocessing-utils",
-    "No module named 'sk_preprocessing_utils'",
-    "pypi-mirror-of-our-company-host",
-    "prompt_tokens=12, total_tokens=17",
-    '{"usage": {"input_tokens": 12}, "output_tokens": "17", "mean_tokens": 1.5}',
-    "struct<pwd:bigint,api_key:bigint,secret:double>",
-    "array<struct<secret:map<string,array<int>>,password:decimal(10,2),token_key:timestamp_ntz>>",
-    "DataFrame[pwd: bigint, secret: array<string>, api_key: binary]",
+    *_lines(_INNOCENT),
     " |-- secret: long (nullable = true)\n |-- password: struct (nullable = true)",
 ]
 

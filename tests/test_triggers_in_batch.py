@@ -207,24 +207,6 @@ def check(some: list[Windowing], elements: list[Stamped]) -> None:
             assert not rest or loses == DataLossReason.NO_POTENTIAL_LOSS
 
 
-@pytest.mark.parametrize("window_fn", [FixedWindows(10), Sessions(6), GlobalWindows()])
-@pytest.mark.parametrize("count", [3, 4])
-def test_a_window_at_the_count_fires_and_one_below_it_does_not(
-    window_fn: WindowFn, count: int
-) -> None:
-    elements = [("a", number, number) for number in range(count)]
-    ran([Windowing(window_fn, AfterCount(4), DISCARDING)], elements)
-    assert [pane[-1] for pane in found.get("count 0", [])] == ([4] if count == 4 else [])
-
-
-@pytest.mark.parametrize("mode", [DISCARDING, ACCUMULATING])
-def test_a_pane_of_nothing_has_the_output_of_an_accumulator_of_nothing(mode: Any) -> None:
-    windowing = Windowing(FixedWindows(10), AfterWatermark(early=AfterCount(2)), mode)
-    ran([windowing], [("a", 3, 1), ("a", 4, 2), ("a", 5, 11)])
-    again = 7 if mode == ACCUMULATING else 0
-    assert sorted(pane[-1] for pane in found["sum 0"]) == sorted([7, again, 5])
-
-
 def test_a_pane_of_nothing_needs_no_merge_of_nothing() -> None:
     """Beam's mean cannot merge no accumulators."""
     flags = PipelineOptions(["--allow_unsafe_triggers"])

@@ -171,34 +171,98 @@ class Pair(NamedTuple):
     right: int
 
 
+def typed(n: int) -> bool:
+    return n > 1
+
+
+class Batched(beam.DoFn):
+    def process_batch(self, batch: pa.Table) -> Iterator[pa.Table]:
+        yield batch
+
+    def infer_output_type(self, input_type: Any) -> Any:
+        return input_type
+
+
+def filtering(fn: Any) -> Any:
+    return beam.Filter(fn).dofn.process
+
+
+def view(of: Any, *given: Any) -> Any:
+    numbers = beam.Pipeline() | beam.Create([1])
+    return of(numbers, *given).to_runner_api(PipelineContext()).view_fn.payload
+
+
+TIMES = functools.partial(lambda number, factor=2: number * factor)
+ROW: Any = row_type.RowTypeConstraint.from_fields([("at", Timestamp), ("one", int)])
+READ: Any = typing_from_runner_api(typing_to_runner_api(ROW))
+PARTS: Any = coders.registry.get_coder(ROW)
+COUNTER: Any = Metrics.counter("some", "seen")
+DISTRIBUTION: Any = Metrics.distribution("some", "sizes")
+BAG = core.DoFn.StateParam(userstate.BagStateSpec("bag", beam.coders.VarIntCoder()))
+
+KNOWN: list[tuple[Any, Any, Any]] = [
+    (of_beam.function_of_map, beam.Map(doubled).dofn.process, doubled),
+    (of_beam.function_of_map, beam.Map(TIMES, factor=3).dofn.process, TIMES),
+    (of_beam.function_of_map, beam.FlatMap(doubled).dofn.process, None),
+    (of_beam.function_of_filter, filtering(typed), typed),
+    (of_beam.function_of_filter, filtering(bool), bool),
+    (of_beam.function_of_filter, beam.FlatMap(doubled).dofn.process, None),
+    (of_beam.function_of_filter, None, None),
+    *((of_beam.is_filled_in, name, True) for name in core.DoFn.DoFnProcessParams),
+    *((of_beam.is_filled_in, name, True) for name in (BAG, core.DoFn.BundleContextParam(list))),
+    *((of_beam.is_filled_in, default, False) for default in (None, 3, (), doubled, int)),
+    (of_beam.function_of_combine, core.CombineFn.maybe_from_callable(sum, True), sum),
+    (of_beam.function_of_combine, core.CombineFn.maybe_from_callable(sum, False), sum),
+    (of_beam.function_of_combine, combiners.CountCombineFn(), None),
+    (of_beam.top_of_one, combiners.TopCombineFn(1), "largest"),
+    (of_beam.top_of_one, combiners.Largest(1), "largest"),
+    (of_beam.top_of_one, combiners.Smallest(1), "smallest"),
+    (of_beam.top_of_one, combiners.TopCombineFn(1, reverse=True), "smallest"),
+    (of_beam.top_of_one, combiners.Largest(2), None),
+    (of_beam.top_of_one, combiners.TopCombineFn(1, len), None),
+    (of_beam.top_of_one, combiners.Sample(), None),
+    (of_beam.updated_metric, COUNTER.inc, (CounterCell, MetricName("some", "seen"), 1)),
+    (of_beam.handles_batches, Batched(), True),
+    (of_beam.handles_batches, core.CallableWrapperDoFn(doubled), False),
+    (of_beam.is_generated, READ.user_type, True),
+    (of_beam.is_generated, Pair, False),
+    (of_beam.is_of_timestamps, PARTS.components[0], True),
+    (of_beam.is_of_timestamps, PARTS.components[1], False),
+    (of_beam.shows_one_element, view(AsSingleton), True),
+    (of_beam.shows_one_element, view(AsSingleton, 0), True),
+    (of_beam.shows_one_element, view(AsList), False),
+    (of_beam.shows_one_element, view(AsDict), False),
+    (of_beam.global_window_mapping, IntervalWindow(0, 10), GlobalWindow()),
+    (of_beam.TRANSFORMS.__contains__, common_urns.primitives.PAR_DO.urn, True),
+    (of_beam.WINDOW_FNS.__contains__, common_urns.fixed_windows.urn, True),
+]
+"""A function of ours, what of Beam's it is asked for, and what it answers."""
+
+
+@pytest.mark.parametrize(
+    ("function", "made", "expected"),
+    KNOWN,
+    ids=[f"{at} {row[0].__name__}" for at, row in enumerate(KNOWN)],
+)
+def test_what_beam_makes_is_known(function: Any, made: Any, expected: Any) -> None:
+    assert function(made) == expected
+
+
 class TestUserCode:
     """Without these, steps run as Beam's own do, slower, or a Create is one task's."""
 
-    def test_the_function_in_a_map_is_found(self) -> None:
-        assert of_beam.function_of_map(beam.Map(doubled).dofn.process) is doubled
-        times = functools.partial(lambda number, factor=2: number * factor)
-        assert of_beam.function_of_map(beam.Map(times, factor=3).dofn.process) is times
+    def test_a_filter_and_a_combine_are_known_behind_a_pickle(self) -> None:
+        fn = pickler.loads(pickler.dumps(beam.Filter(typed).dofn))
+        assert of_beam.function_of_filter(fn.process) is not None
+        combine = core.CombineFn.maybe_from_callable(sum, False)
+        assert of_beam.function_of_combine(pickler.loads(pickler.dumps(combine))) is sum
+        assert of_beam.updated_metric(DISTRIBUTION.update).cell is DistributionCell
 
     def test_the_function_in_a_map_is_found_behind_a_pickle(self) -> None:
         fn = pickler.loads(pickler.dumps(beam.Map(doubled).dofn))
         found = of_beam.function_of_map(fn.process)
         assert found is not None
         assert found(3) == 6
-
-    def test_a_flat_map_is_no_map(self) -> None:
-        assert of_beam.function_of_map(beam.FlatMap(doubled).dofn.process) is None
-
-    def test_a_filter_is_known_behind_a_pickle(self) -> None:
-        def typed(n: int) -> bool:
-            return n > 1
-
-        for fn in (lambda n: n > 1, typed, bool):
-            made = beam.Filter(fn).dofn
-            assert of_beam.function_of_filter(made.process) is fn
-            behind = pickler.loads(pickler.dumps(made))
-            assert of_beam.function_of_filter(behind.process) is not None
-        assert of_beam.function_of_filter(beam.FlatMap(doubled).dofn.process) is None
-        assert of_beam.function_of_filter(None) is None
 
     def test_what_a_cogroupbykey_ends_with_is_known(self) -> None:
         p = beam.Pipeline()
@@ -222,12 +286,6 @@ class TestUserCode:
         assert [one for one in found if one is not None] == [("0", "1")]
         assert of_beam.tuples_of_cogroup(None) is None
 
-    def test_what_a_call_of_inc_updates(self) -> None:
-        counter: Any = Metrics.counter("some", "seen")
-        assert of_beam.updated_metric(counter.inc) == (CounterCell, MetricName("some", "seen"), 1)
-        distribution: Any = Metrics.distribution("some", "sizes")
-        assert of_beam.updated_metric(distribution.update).cell is DistributionCell
-
     def test_the_function_of_a_create_is_known(self) -> None:
         p = beam.Pipeline()
         p | beam.Create([1]) | beam.Map(doubled)
@@ -237,14 +295,6 @@ class TestUserCode:
 
     def test_a_global_combine_begins_with_pairs(self) -> None:
         assert list(of_beam.KeyWithNone().process(3)) == [(None, 3)]
-
-    @pytest.mark.parametrize("has_side_inputs", [True, False])
-    def test_the_function_in_a_combine_is_found(self, has_side_inputs: bool) -> None:
-        fn = core.CombineFn.maybe_from_callable(sum, has_side_inputs)
-        assert of_beam.function_of_combine(pickler.loads(pickler.dumps(fn))) is sum
-
-    def test_a_combine_fn_has_no_function(self) -> None:
-        assert of_beam.function_of_combine(combiners.CountCombineFn()) is None
 
     def test_the_combine_fns_in_a_tuple_are_found(self) -> None:
         count = combiners.CountCombineFn()
@@ -256,23 +306,6 @@ class TestUserCode:
         of_one = of_beam.parts_of_tuple(combiners.SingleInputTupleCombineFn(count))
         assert of_one == ([count], True)
         assert of_beam.parts_of_tuple(count) is None
-
-    def test_the_top_one_of_plain_values_is_known(self) -> None:
-        assert of_beam.top_of_one(combiners.TopCombineFn(1)) == "largest"
-        assert of_beam.top_of_one(combiners.Largest(1)) == "largest"
-        assert of_beam.top_of_one(combiners.Smallest(1)) == "smallest"
-        assert of_beam.top_of_one(combiners.TopCombineFn(1, reverse=True)) == "smallest"
-        for other in (combiners.Largest(2), combiners.TopCombineFn(1, len), combiners.Sample()):
-            assert of_beam.top_of_one(other) is None
-
-    def test_what_beam_fills_in_is_known_by_its_default(self) -> None:
-        for name in core.DoFn.DoFnProcessParams:
-            assert of_beam.is_filled_in(name)
-        spec = userstate.BagStateSpec("bag", beam.coders.VarIntCoder())
-        for param in (core.DoFn.StateParam(spec), core.DoFn.BundleContextParam(list)):
-            assert of_beam.is_filled_in(param)
-        for default in (None, 3, (), doubled, int):
-            assert not of_beam.is_filled_in(default)
 
     def test_the_functions_of_a_group_by_are_found_behind_a_pickle(self) -> None:
         p = beam.Pipeline()
@@ -301,22 +334,7 @@ class TestUserCode:
         assert row == {"left": 3, "arg01": -3, "double": 6}
         assert function(Pair(3, 4)).as_dict() == row
 
-    def test_dofns_of_batches_are_told_apart(self) -> None:
-        class Batched(beam.DoFn):
-            def process_batch(self, batch: list[int]) -> Iterator[list[int]]:
-                yield batch
-
-        assert of_beam.handles_batches(Batched())
-        assert not of_beam.handles_batches(core.CallableWrapperDoFn(doubled))
-
     def test_what_dofns_of_batches_take_and_make_is_known(self) -> None:
-        class Batched(beam.DoFn):
-            def process_batch(self, batch: pa.Table) -> Iterator[pa.Table]:
-                yield batch
-
-            def infer_output_type(self, input_type: Any) -> Any:
-                return input_type
-
         class Made(beam.DoFn):
             @beam.DoFn.yields_batches
             def process(self, element: int) -> Iterator[list[int]]:
@@ -356,11 +374,6 @@ class TestUserCode:
         names = grouping.expand.__code__.co_consts
         code = next(one for one in names if "_dynamic_named_tuple" in getattr(one, "co_names", ()))
         assert code.co_freevars == ("result_fields",)
-
-    def test_the_coder_of_timestamps_in_rows_is_known(self) -> None:
-        fields = [("at", Timestamp), ("number", int), ("price", Decimal)]
-        row_coder: Any = coders.registry.get_coder(RowTypeConstraint.from_fields(fields))
-        assert list(map(of_beam.is_of_timestamps, row_coder.components)) == [True, False, False]
 
     @pytest.mark.parametrize("text", ["1.50", "-7", "0E-30", "1E+40", "9" * 400, f"-0.{'1' * 50}"])
     def test_decimals_of_any_length_are_encoded_as_beam_encodes_short_ones(self, text: str) -> None:
@@ -454,30 +467,9 @@ class TestUserCode:
             assert others == rows
         assert read(whole) == before
 
-    def test_generated_row_types_are_told_apart(self) -> None:
-        made: Any = row_type.RowTypeConstraint.from_fields([("one", int)])
-        read: Any = typing_from_runner_api(typing_to_runner_api(made))
-        assert of_beam.is_generated(read.user_type)
-        assert not of_beam.is_generated(Pair)
-
 
 class TestPipelines:
     """Without these, a pipeline is refused, or its checkpoint is another's."""
-
-    def test_the_transforms_of_workers_are_known(self) -> None:
-        assert common_urns.primitives.PAR_DO.urn in of_beam.TRANSFORMS
-
-    def test_the_window_fns_are_known(self) -> None:
-        assert common_urns.fixed_windows.urn in of_beam.WINDOW_FNS
-
-    def test_the_mapping_to_the_global_window(self) -> None:
-        assert of_beam.global_window_mapping(IntervalWindow(0, 10)) == GlobalWindow()
-
-    def test_a_view_of_one_element_is_known(self) -> None:
-        numbers = beam.Pipeline() | beam.Create([1])
-        views = (AsSingleton(numbers), AsSingleton(numbers, 0), AsList(numbers), AsDict(numbers))
-        found = [view.to_runner_api(PipelineContext()).view_fn.payload for view in views]
-        assert [of_beam.shows_one_element(view) for view in found] == [True, True, False, False]
 
     def test_the_step_that_knows_the_default_of_a_combine_is_known(self) -> None:
         pipeline = beam.Pipeline()
@@ -1150,21 +1142,6 @@ class TestSpark:
     @pytest.mark.parametrize(
         ("pattern", "text"),
         [
-            (of_spark.GAVE_UP, "Task 3 failed the maximum allowable number of times: 4"),
-            (of_spark.GAVE_UP, "most recent failure: Lost task (ExecutorLostFailure"),
-            (of_spark.NOT_STARTED, "SparkException: Python worker failed to connect back."),
-            (of_spark.DIED, "Python worker exited unexpectedly (crashed)"),
-            (of_spark.OF_MEMORY, "Command exited with code 137"),
-            (of_spark.HEAP_FULL, "java.lang.OutOfMemoryError: Java heap space"),
-            (of_spark.HEAP_FULL, "Command exited with code 52"),
-            (of_spark.JVM_GONE, "[Errno 111] Connection refused"),
-            (of_spark.JVM_GONE, "An error occurred while calling o112.getResult"),
-            (of_spark.NO_PROGRAM, 'Cannot run program "/python": error=2, No such file'),
-            (
-                of_spark.OTHER_PYTHON,
-                "Python in worker has different version: 3.12 than that in driver: 3.11, PySpark",
-            ),
-            (of_spark.DAMAGED, "[CANNOT_LOAD_STATE_STORE.UNCATEGORIZED]"),
             (of_spark.MISSING_SOURCE, "[DATA_SOURCE_NOT_FOUND] Failed to find the data source"),
             (
                 of_spark.OTHER_PLAN,
@@ -1181,10 +1158,6 @@ class TestSpark:
             (
                 of_spark.STARTED_AT_ONCE,
                 "Multiple streaming queries are concurrently using metadata. FileAlreadyExists",
-            ),
-            (
-                of_spark.NAME_TAKEN,
-                "Cannot start query with name a as a query with that name is already active in",
             ),
             (of_spark.OTHER_VERSION, "java.lang.NoSuchMethodError: 'void x.Y.z()'"),
             (of_spark.OTHER_VERSION, "terminated with exception: 'void x.Y.<init>(x.Z)' SQLSTATE"),

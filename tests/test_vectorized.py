@@ -313,46 +313,43 @@ def test_narrow_columns_are_widened() -> None:
     assert found.tolist() == [3.0, 4.0]
 
 
-class Short(Greatest):
-    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array:
-        return pa.array([0.0] * (count + 1))
+def wrong(name: str, **methods: Any) -> Any:
+    """Return a CombineFn with wrong methods."""
+    return type(name, (Greatest,), methods)()
 
 
-class Ints(Greatest):
-    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array:
-        return pa.array([0] * count)
+def broken(self: Any, groups: Any, values: pa.Array, count: int) -> pa.Array:
+    if count:
+        raise KeyError("mine")
+    return pa.array([], pa.float64())
 
 
-class Nulls(Greatest):
-    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array:
-        return pa.array([0.0] * count)
+WRONG: list[tuple[Any, str]] = [
+    (
+        wrong("Short", reduce_batch=lambda self, groups, values, n: pa.array([0.0] * (n + 1))),
+        r"Short\.reduce_batch returned \d+ values, not \d+",
+    ),
+    (
+        wrong("Ints", reduce_batch=lambda self, groups, values, n: pa.array([0] * n)),
+        r"Ints\.reduce_batch returned int64, but its accumulator_type is double",
+    ),
+    (
+        wrong(
+            "Nulls",
+            reduce_batch=lambda self, groups, values, n: pa.array([0.0] * n),
+            merge_batch=lambda self, groups, found, n: pa.nulls(n, pa.float64()),
+        ),
+        r"Nulls\.merge_batch returned nulls",
+    ),
+    (
+        wrong("Lists", extract_batch=lambda self, found: found.to_pylist()),
+        r"Lists\.extract_batch must return a pyarrow\.Array, not a list",
+    ),
+    (wrong("Broken", reduce_batch=broken), "mine"),
+]
 
-    def merge_batch(self, groups: Any, accumulators: pa.Array, count: int) -> pa.Array:
-        return pa.nulls(count, pa.float64())
 
-
-class Lists(Greatest):
-    def extract_batch(self, accumulators: pa.Array) -> Any:
-        return accumulators.to_pylist()
-
-
-class Broken(Greatest):
-    def reduce_batch(self, groups: Any, values: pa.Array, count: int) -> pa.Array:
-        if count:
-            raise KeyError("mine")
-        return pa.array([], pa.float64())
-
-
-@pytest.mark.parametrize(
-    ("fn", "message"),
-    [
-        (Short(), r"Short\.reduce_batch returned \d+ values, not \d+"),
-        (Ints(), r"Ints\.reduce_batch returned int64, but its accumulator_type is double"),
-        (Nulls(), r"Nulls\.merge_batch returned nulls"),
-        (Lists(), r"Lists\.extract_batch must return a pyarrow\.Array, not a list"),
-        (Broken(), "mine"),
-    ],
-)
+@pytest.mark.parametrize(("fn", "message"), WRONG)
 @pytest.mark.parametrize("windows", ["fixed", "sessions"])
 def test_what_is_wrong_names_the_step(fn: Any, message: str, windows: str) -> None:
     with pytest.raises(PipelineFailed, match=message) as failure:

@@ -90,6 +90,14 @@ def test_a_busy_server_is_to_be_asked_again(client: AmqpClient, running: EventHu
     assert client.bounds(["0"])["0"].end == 0
 
 
+def test_more_than_a_message_takes_is_sent_in_several(
+    client: AmqpClient, running: EventHubsServer, hub: str
+) -> None:
+    client.send([Outgoing(bytes([number]) * 300_000) for number in range(8)], "0", None)
+    found = [event.body[:1] for event in running.events(hub, 0)]
+    assert found == [bytes([number]) for number in range(8)]
+
+
 def test_a_wrong_key_is_refused_for_good_and_not_repeated(
     running: EventHubsServer, hub: str
 ) -> None:

@@ -55,6 +55,6 @@ def test_without_a_connection_string_it_says_what_it_wants() -> None:
 @pytest.mark.long("a minute; test_hub_on_spark.py has streams and batches of pipelines")
 @pytest.mark.timeout(180)
 def test_frames_of_spark_go_and_come_back() -> None:
-    command = [sys.executable, BENCH / "hubazure.py", "--spark", "--stand-in"]
+    command = [sys.executable, str(BENCH / "hubazure.py"), "--spark", "--stand-in"]
     run = subprocess.run(command, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr

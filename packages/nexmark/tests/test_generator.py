@@ -4,6 +4,7 @@ The golden file has digests, which such a generator has made first, and some of 
 """
 
 from hashlib import blake2b
+from typing import Any
 
 import numpy as np
 import pytest
@@ -150,7 +151,9 @@ def test_draws_are_those_of_java(golden: Golden):
 
     seeds = np.arange(4_000)
     bounds = np.tile([1, 7, 64, 2**30 + 1, 2**31 - 2, 2**31 - 1, 2**31, 2**40], 500)
-    ways = {f"below {bound}": lambda one, bound=bound: one.next_int(bound) for bound in BOUNDS}
+    ways: dict[str, Any] = {
+        f"below {bound}": lambda one, bound=bound: one.next_int(bound) for bound in BOUNDS
+    }
     ways |= {
         "below a bound of each row": lambda one: one.next_long(bounds),
         "doubles": Random.next_double,

@@ -139,10 +139,10 @@ def test_messages_that_are_written_in_batch_are_read_as_a_stream(
         ordered = p | "Ordered" >> beam.Create(
             [PubsubMessage(b"c", {"user": "ada"}, None, None, "k")]
         )
-        _ = ordered | "In order" >> WriteToPubSub(TOPIC, True, publish_with_ordering_key=True)
+        _ = ordered | "In order" >> WriteToPubSub(TOPIC, True, "id", publish_with_ordering_key=True)
     published = {message.data: message for message in subscribed.published[TOPIC]}
     ids = {message.attributes["id"] for message in published.values() if "id" in message.attributes}
-    assert len(ids) == 2
+    assert len(ids) == 3
     lines = Lines(tmp_path / "lines")
     p = built(tmp_path)
     messages = p | ReadFromPubSub(None, SUBSCRIPTION, "id", True, "at")
@@ -155,7 +155,7 @@ def test_messages_that_are_written_in_batch_are_read_as_a_stream(
     assert sorted([data, at // 10**6, *rest] for data, at, *rest in found) == [
         ["a", 1_000_000_000, ["at", "id"], ""],
         ["b", 1_000_000_000, ["at", "id"], ""],
-        ["c", received[b"c"], ["user"], "k"],
+        ["c", received[b"c"], ["id", "user"], "k"],
         ["plain", received[b"plain"], [], ""],
     ]
 

@@ -232,7 +232,7 @@ def rows_of(case: Case, spark: Any) -> list[str]:
 
 
 @pytest.mark.part(5)
-@pytest.mark.parametrize("case", cases())
+@pytest.mark.parametrize("case", [*cases()])
 def test_a_query_has_its_rows(case: Case, request: pytest.FixtureRequest) -> None:
     spark = request.getfixturevalue("spark") if case.engine == "spark" else None
     assert rows_of(case, spark) == sorted(case.expected)
