@@ -161,7 +161,8 @@ class Aggregations:
         watermark = -1
         for arrival in self.arrivals:
             for block in arrival.blocks:
-                if any(millis < 1000 * watermark for _, millis, _ in block):
+                first = min(millis for _, millis, _ in block) + 1000 * min(0, self.moved)
+                if first < 1000 * watermark:
                     return False
             watermark = arrival.watermark
         return True
@@ -214,8 +215,8 @@ class Aggregations:
             pairs = rows | beam.Map(lambda row: (key(row), value(row)))
         if self.typed:
             kinds = KEY_TYPES.get(self.keys, Any), VALUE_TYPES.get(self.values, Any)
-            kind: Any = tuple[*kinds]
-            pairs = pairs | "typed" >> beam.Map(lambda pair: pair).with_output_types(kind)
+            typed = beam.Map(lambda pair: pair).with_output_types(tuple.__class_getitem__(kinds))
+            pairs = pairs | "typed" >> typed
         return pairs
 
     def _stream(self) -> TestStream:
