@@ -455,16 +455,28 @@ def limits(small: int) -> Iterator[None]:
 # At random.
 
 
-def aggregations(chance: random.Random) -> Aggregations:
-    """Aggregations made at random."""
-    columns = chance.random() < 0.7
-    keys, values = (
-        chance.choice([kind for kind in kinds if not columns or kind not in OBJECTS])
+def aggregations(
+    chance: random.Random, keys: str = "", values: str = "", form: str = ""
+) -> Aggregations:
+    """Aggregations made at random.
+
+    Args:
+        chance: what is not given.
+        keys: their kind, with all groups.
+        values: their kind, with all combines.
+        form: that of the columns.
+    """
+    columns = not OBJECTS & {keys, values} and (bool(form) or chance.random() < 0.7)
+    of_keys, of_values = (
+        [kind for kind in kinds if not columns or kind not in OBJECTS]
         for kinds in (list(KEYS), [*VALUES, "int", "large"])
     )
-    window = replace(chance.choice(WINDOWS), combiner=chance.choice(["", "earliest", "latest"]))
+    windows = [window for window in WINDOWS if not values or window.kind != "sessions"]
+    window = replace(chance.choice(windows), combiner=chance.choice(["", "earliest", "latest"]))
     # Only of one block it is known in which order its values are added up.
-    in_order = window.kind != "sessions" and chance.random() < 0.3
+    in_order = window.kind != "sessions" and (bool(values) or chance.random() < 0.3)
+    all_combines, all_groups = bool(values), bool(keys)
+    keys, values = keys or chance.choice(of_keys), values or chance.choice(of_values)
     able = [
         name
         for name, (_, kinds) in COMBINES.items()
@@ -473,13 +485,13 @@ def aggregations(chance: random.Random) -> Aggregations:
     adding = [name for name in able if name in ("sum", "mean", "several", "of parts")]
     grouping = [name for name, kinds in GROUPS.items() if values in kinds]
     names = {
-        *chance.sample(able, 2),
+        *chance.sample(able, len(able) if all_combines else 2),
         *chance.sample(adding, bool(adding)),
-        *chance.sample(grouping, 2),
+        *chance.sample(grouping, len(grouping) if all_groups else 2),
     }
     arrivals = _arrivals(chance, keys, values)
     if in_order:
-        arrivals = (replace(arrivals[0], blocks=arrivals[0].blocks[:1]),)
+        arrivals = (Arrival((_block(chance, keys, values, 0, 20_000, 60),), 0),)
     return Aggregations(
         arrivals=arrivals,
         keys=keys,
@@ -492,7 +504,7 @@ def aggregations(chance: random.Random) -> Aggregations:
         columns=columns,
         typed=chance.random() < 0.5,
         aggregator=chance.choice(["auto", "auto", "canonical", "ordered", "columnar"]),
-        form=chance.choice(list(FORMS)) if columns and chance.random() < 0.5 else "",
+        form=form or (chance.choice(["", *FORMS]) if columns else ""),
         small=0 if in_order else chance.choice([0, 0, 1, 2, 2]),
         moved=0 if columns or in_order else chance.choice([0, 0, -4, 6]),
     )
@@ -508,7 +520,14 @@ def _arrivals(chance: random.Random, keys: str, values: str) -> tuple[Arrival, .
         first = max(0, watermark - chance.choice([5, 15])) if late else watermark
         span = chance.choice([0, 2, 10, 10, 60])
         blocks = tuple(
-            _block(chance, keys, values, 1000 * first, 1000 * (first + span))
+            _block(
+                chance,
+                keys,
+                values,
+                1000 * first,
+                1000 * (first + span),
+                chance.choice([1, 3, 10, 60]),
+            )
             for _ in range(chance.choice([1, 1, 2, 3]))
         )
         watermark += chance.choice([0, 1, 4, 5, 5, 10, 30])
@@ -516,7 +535,9 @@ def _arrivals(chance: random.Random, keys: str, values: str) -> tuple[Arrival, .
     return tuple(arrivals)
 
 
-def _block(chance: random.Random, keys: str, values: str, first: int, last: int) -> tuple[Row, ...]:
+def _block(
+    chance: random.Random, keys: str, values: str, first: int, last: int, count: int
+) -> tuple[Row, ...]:
     step = chance.choice([1, 500, 1000])
     some = VALUES[values]
     if values == "several":
@@ -524,5 +545,5 @@ def _block(chance: random.Random, keys: str, values: str, first: int, last: int)
         some = tuple(value for value in some if type(value) is kind)
     return tuple(
         (chance.choice(KEYS[keys]), chance.randrange(first, last + 1, step), chance.choice(some))
-        for _ in range(chance.choice([1, 3, 10, 60]))
+        for _ in range(count)
     )
