@@ -25,7 +25,7 @@ from sparkbeam.io import ReadFromArrow
 
 
 class Reading(NamedTuple):
-    count: int
+    number: int
     small: int
     unsigned: int
     ratio: float
@@ -60,7 +60,7 @@ coders.registry.register_coder(Bid, coders.RowCoder)
 coders.registry.register_coder(Doubled, Doubling)
 
 DECLARED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
-    "ints": (int, lambda row: row.count),
+    "ints": (int, lambda row: row.number),
     "narrow ints": (int, lambda row: row.small),
     "unsigned ints": (int, lambda row: row.unsigned),
     "ints as floats": (float, lambda row: row.small),
@@ -72,7 +72,10 @@ DECLARED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "ints or None": (int | None, lambda row: row.maybe),
     "anything": (Any, lambda row: row.maybe),
     "pairs": (tuple[int | None, bytes], lambda row: (row.maybe, row.data)),
-    "nested pairs": (tuple[int, tuple[str, float]], lambda row: (row.count, (row.name, row.ratio))),
+    "nested pairs": (
+        tuple[int, tuple[str, float]],
+        lambda row: (row.number, (row.name, row.ratio)),
+    ),
     "pairs of anything": (Any, lambda row: (row.maybe, (row.data, row.ratio))),
     "a NamedTuple": (Bid, lambda row: Bid(row.name, row.maybe, row.ratio)),
     "Rows as a NamedTuple": (
@@ -84,9 +87,9 @@ DECLARED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
         tuple[bool, Bid],
         lambda row: (row.is_on, Bid(row.name, row.maybe, row.ratio)),
     ),
-    "Rows": (Any, lambda row: beam.Row(a=row.count, b=row.maybe)),
+    "Rows": (Any, lambda row: beam.Row(a=row.number, b=row.maybe)),
     "dicts": (Any, lambda row: {"a": row.maybe, "b": {"c": row.name}}),
-    "lists": (Any, lambda row: [row.count, row.small]),
+    "lists": (Any, lambda row: [row.number, row.small]),
     "a coder of the user's": (Doubled, lambda row: row.small),
 }
 AS_KEYS = [name for name in DECLARED if name not in ("Rows", "dicts", "lists")]
@@ -115,7 +118,7 @@ WINDOWS = {
 
 def read(split: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
     values = {
-        "count": pa.array([0, -5, (1 << 63) - 1, -(1 << 63)]),
+        "number": pa.array([0, -5, (1 << 63) - 1, -(1 << 63)]),
         "small": pa.array([0, -5, 300, 7], pa.int16()),
         "unsigned": pa.array([0, 5, 300, (1 << 63) - 1], pa.uint64()),
         "ratio": pa.array([math.nan, -0.0, math.inf, 0.1]),
@@ -142,7 +145,9 @@ def shuffled(p: beam.Pipeline) -> Any:
         groups = keyed | f"{name}: grouped" >> beam.GroupByKey()
         texts.append(told(f"{name}: groups", groups | f"{name}: sorted" >> beam.MapTuple(in_order)))
         if name in AS_KEYS:
-            of_keys = beam.Map(lambda one: (one, 1)).with_output_types(tuple[kind, int])
+            of_keys = beam.Map(lambda one: (one, 1)).with_output_types(
+                tuple.__class_getitem__((kind, int))
+            )
             found = values | f"{name}: as keys" >> of_keys | f"{name}: by key" >> beam.GroupByKey()
             texts.append(told(f"{name}: keys", found | f"{name}: added" >> beam.MapTuple(added)))
     for name, window_fn in WINDOWS.items():
