@@ -466,13 +466,16 @@ def aggregations(
         values: their kind, with all combines.
         form: that of the columns.
     """
-    columns = not OBJECTS & {keys, values} and (bool(form) or chance.random() < 0.7)
+    is_given = bool(keys or values or form)
+    columns = not OBJECTS & {keys, values} and (is_given or chance.random() < 0.7)
     of_keys, of_values = (
         [kind for kind in kinds if not columns or kind not in OBJECTS]
         for kinds in (list(KEYS), [*VALUES, "int", "large"])
     )
     windows = [window for window in WINDOWS if not values or window.kind != "sessions"]
-    window = replace(chance.choice(windows), combiner=chance.choice(["", "earliest", "latest"]))
+    # Few combines over columns keep the timestamps of elements.
+    combiner = chance.choice(["", "earliest", "latest"]) if not values else ""
+    window = replace(chance.choice(windows), combiner=combiner)
     # Only of one block it is known in which order its values are added up.
     in_order = window.kind != "sessions" and (bool(values) or chance.random() < 0.3)
     all_combines, all_groups = bool(values), bool(keys)
