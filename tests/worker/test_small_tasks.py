@@ -4,11 +4,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 import pytest
 from apache_beam.testing.util import assert_that, equal_to
 from in_process_batch import BatchRunner
 
+from sparkbeam.wire.rows import RowBuffer
 from sparkbeam.worker.batch.stage import StageTask
 
 
@@ -46,3 +48,28 @@ def test_rows_and_report_are_one_batch(batches: list[int]) -> None:
         assert_that(counts, equal_to([(0, 18), (1, 12), (2, 15)]), "counts")
     assert len(batches) > 8
     assert {*batches} == {1}
+
+
+def test_few_rows_wait_for_others_and_many_do_not() -> None:
+    out: list[pa.RecordBatch] = []
+    rows = RowBuffer(out.append)
+
+    def extend(count: int, size: int) -> None:
+        cells = pa.array([bytes([65 + n % 3]) * size for n in range(count)], pa.binary())
+        keys = pa.array([b"k%d" % n for n in range(count)], pa.binary())
+        rows.extend_columns(count, keys, np.arange(count), cells)
+
+    extend(3, 5)
+    rows.append(-1, None, 0, b"report")
+    extend(2, 7)
+    assert not out
+    extend(2, 1 << 17)
+    extend(1000, 1)
+    rows.flush()
+    assert [batch.num_rows for batch in out] == [6, 2, 1000]
+    assert out[0].to_pydict() == {
+        "tag": [3, 3, 3, -1, 2, 2],
+        "key": [b"k0", b"k1", b"k2", None, b"k0", b"k1"],
+        "ord": [0, 1, 2, 0, 0, 1],
+        "value": [b"AAAAA", b"BBBBB", b"CCCCC", b"report", b"AAAAAAA", b"BBBBBBB"],
+    }
