@@ -473,9 +473,9 @@ def aggregations(
         for kinds in (list(KEYS), [*VALUES, "int", "large"])
     )
     windows = [window for window in WINDOWS if not values or window.kind != "sessions"]
-    # Few combines over columns keep the timestamps of elements.
-    combiner = chance.choice(["", "earliest", "latest"]) if not values else ""
-    window = replace(chance.choice(windows), combiner=combiner)
+    window = chance.choice(windows)
+    if not values:  # Few combines over columns keep the timestamps of elements.
+        window = replace(window, combiner=chance.choice(["", "earliest", "latest"]))
     # Only of one block it is known in which order its values are added up.
     in_order = window.kind != "sessions" and (bool(values) or chance.random() < 0.3)
     all_combines, all_groups = bool(values), bool(keys)
