@@ -8,7 +8,7 @@ elements, also where elements are late and the query crashes.
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
@@ -64,20 +64,15 @@ class InColumns(NamedTuple):
     more: Any
 
 
-Of = Callable[[InColumns], Any]
-
-_KEY: dict[str, Of] = {
-    "pair": lambda row: (row.name, row.number),
-    "maybe pair": lambda row: (row.name, row.number),
-    "deep": lambda row: (row.name, (row.number, ())),
-    "place": lambda row: Place(row.name, row.number),
-    "nothing": lambda row: (),
-    "None": lambda row: None,
+_KEY = {
+    "pair": "(row.name, row.number)",
+    "maybe pair": "(row.name, row.number)",
+    "deep": "(row.name, (row.number, ()))",
+    "place": "Place(row.name, row.number)",
+    "nothing": "()",
+    "None": "None",
 }
-_VALUE: dict[str, Of] = {
-    "pair": lambda row: (row.value, row.more),
-    "row": lambda row: beam.Row(a=row.value, b=row.more),
-}
+_VALUE = {"pair": "(row.value, row.more)", "row": "Row(a=row.value, b=row.more)"}
 """How keys and values are made of a row, where they are no single columns."""
 
 
@@ -157,11 +152,17 @@ class Aggregations:
 
     @property
     def is_in_time(self) -> bool:
-        """Return whether no element is behind the watermark."""
+        """Return whether no element is behind the watermark, and a stream has a batch's results.
+
+        Sessions that are grouped again may have fired before the others that they overlap.
+        """
+        if self.window.kind == "sessions" and {"twice", "lists"} & {*self.combines}:
+            return False
         watermark = -1
         for arrival in self.arrivals:
             for block in arrival.blocks:
-                if any(millis < 1000 * watermark for _, millis, _ in block):
+                first = min(millis for _, millis, _ in block) + 1000 * min(0, self.moved)
+                if first < 1000 * watermark:
                     return False
             watermark = arrival.watermark
         return True
@@ -209,13 +210,13 @@ class Aggregations:
                 | beam.ParDo(source._batches).with_output_types(pa.RecordBatch)
                 | beam.ParDo(source._elements).with_output_types(InColumns)
             )
-            key = _KEY.get(self.keys, lambda row: row.name)
-            value = _VALUE.get(self.values, lambda row: row.value)
-            pairs = rows | beam.Map(lambda row: (key(row), value(row)))
+            key, value = _KEY.get(self.keys, "row.name"), _VALUE.get(self.values, "row.value")
+            names = {"Place": Place, "Row": beam.Row}
+            pairs = rows | beam.Map(eval(f"lambda row: ({key}, {value})", names))
         if self.typed:
             kinds = KEY_TYPES.get(self.keys, Any), VALUE_TYPES.get(self.values, Any)
-            kind: Any = tuple[*kinds]
-            pairs = pairs | "typed" >> beam.Map(lambda pair: pair).with_output_types(kind)
+            typed = beam.Map(lambda pair: pair).with_output_types(tuple.__class_getitem__(kinds))
+            pairs = pairs | "typed" >> typed
         return pairs
 
     def _stream(self) -> TestStream:
@@ -456,16 +457,32 @@ def limits(small: int) -> Iterator[None]:
 # At random.
 
 
-def aggregations(chance: random.Random) -> Aggregations:
-    """Aggregations made at random."""
-    columns = chance.random() < 0.7
-    keys, values = (
-        chance.choice([kind for kind in kinds if not columns or kind not in OBJECTS])
+def aggregations(
+    chance: random.Random, keys: str = "", values: str = "", form: str = ""
+) -> Aggregations:
+    """Aggregations made at random.
+
+    Args:
+        chance: what is not given.
+        keys: their kind, with all groups.
+        values: their kind, with all combines.
+        form: that of the columns.
+    """
+    is_given = bool(keys or values or form)
+    columns = not OBJECTS & {keys, values} and (is_given or chance.random() < 0.7)
+    of_keys, of_values = (
+        [kind for kind in kinds if not columns or kind not in OBJECTS]
         for kinds in (list(KEYS), [*VALUES, "int", "large"])
     )
-    window = replace(chance.choice(WINDOWS), combiner=chance.choice(["", "earliest", "latest"]))
+    windows = [window for window in WINDOWS if not values or window.kind != "sessions"]
+    window = chance.choice(windows)
+    if not values:  # Few combines over columns keep the timestamps of elements.
+        window = replace(window, combiner=chance.choice(["", "earliest", "latest"]))
     # Only of one block it is known in which order its values are added up.
-    in_order = window.kind != "sessions" and chance.random() < 0.3
+    in_order = window.kind != "sessions" and (bool(values) or chance.random() < 0.3)
+    all_combines, all_groups = bool(values), bool(keys)
+    keys, values = keys or chance.choice(of_keys), values or chance.choice(of_values)
+    in_order = in_order and values != "several"
     able = [
         name
         for name, (_, kinds) in COMBINES.items()
@@ -474,13 +491,13 @@ def aggregations(chance: random.Random) -> Aggregations:
     adding = [name for name in able if name in ("sum", "mean", "several", "of parts")]
     grouping = [name for name, kinds in GROUPS.items() if values in kinds]
     names = {
-        *chance.sample(able, 2),
+        *chance.sample(able, len(able) if all_combines else 2),
         *chance.sample(adding, bool(adding)),
-        *chance.sample(grouping, 2),
+        *chance.sample(grouping, len(grouping) if all_groups else 2),
     }
     arrivals = _arrivals(chance, keys, values)
     if in_order:
-        arrivals = (replace(arrivals[0], blocks=arrivals[0].blocks[:1]),)
+        arrivals = (Arrival((_block(chance, keys, values, 0, 20_000, 60),), 0),)
     return Aggregations(
         arrivals=arrivals,
         keys=keys,
@@ -493,7 +510,7 @@ def aggregations(chance: random.Random) -> Aggregations:
         columns=columns,
         typed=chance.random() < 0.5,
         aggregator=chance.choice(["auto", "auto", "canonical", "ordered", "columnar"]),
-        form=chance.choice(list(FORMS)) if columns and chance.random() < 0.5 else "",
+        form=form or (chance.choice(["", *FORMS]) if columns else ""),
         small=0 if in_order else chance.choice([0, 0, 1, 2, 2]),
         moved=0 if columns or in_order else chance.choice([0, 0, -4, 6]),
     )
@@ -509,7 +526,14 @@ def _arrivals(chance: random.Random, keys: str, values: str) -> tuple[Arrival, .
         first = max(0, watermark - chance.choice([5, 15])) if late else watermark
         span = chance.choice([0, 2, 10, 10, 60])
         blocks = tuple(
-            _block(chance, keys, values, 1000 * first, 1000 * (first + span))
+            _block(
+                chance,
+                keys,
+                values,
+                1000 * first,
+                1000 * (first + span),
+                chance.choice([1, 3, 10, 60]),
+            )
             for _ in range(chance.choice([1, 1, 2, 3]))
         )
         watermark += chance.choice([0, 1, 4, 5, 5, 10, 30])
@@ -517,7 +541,9 @@ def _arrivals(chance: random.Random, keys: str, values: str) -> tuple[Arrival, .
     return tuple(arrivals)
 
 
-def _block(chance: random.Random, keys: str, values: str, first: int, last: int) -> tuple[Row, ...]:
+def _block(
+    chance: random.Random, keys: str, values: str, first: int, last: int, count: int
+) -> tuple[Row, ...]:
     step = chance.choice([1, 500, 1000])
     some = VALUES[values]
     if values == "several":
@@ -525,5 +551,5 @@ def _block(chance: random.Random, keys: str, values: str, first: int, last: int)
         some = tuple(value for value in some if type(value) is kind)
     return tuple(
         (chance.choice(KEYS[keys]), chance.randrange(first, last + 1, step), chance.choice(some))
-        for _ in range(chance.choice([1, 3, 10, 60]))
+        for _ in range(count)
     )

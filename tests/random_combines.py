@@ -140,6 +140,7 @@ ALL = frozenset(VALUES)
 WHOLE = frozenset({"small", "int", "large", "bool", "beyond"})
 EXACT = WHOLE | {"float"}
 TEXTS = frozenset({"text", "bytes"})
+PAIRS = frozenset({"pair"})
 
 COMBINES: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
     "sum": (lambda: sum, EXACT | {"fraction"}),
@@ -158,8 +159,8 @@ COMBINES: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
     "several": (several(sum, combiners.MeanCombineFn(), max), EXACT | {"fraction"}),
     "all kinds": (several(any, combiners.CountCombineFn(), min), WHOLE),
     "texts": (several(min, combiners.CountCombineFn(), any), TEXTS),
-    "of parts": (lambda: combiners.TupleCombineFn(sum, combiners.MeanCombineFn()), {"pair"}),
-    "of a part": (lambda: combiners.TupleCombineFn(max, combiners.CountCombineFn()), {"pair"}),
+    "of parts": (lambda: combiners.TupleCombineFn(sum, combiners.MeanCombineFn()), PAIRS),
+    "of a part": (lambda: combiners.TupleCombineFn(max, combiners.CountCombineFn()), PAIRS),
     "many parts": (several(*[sum] * 25), WHOLE),
     "Beam's greatest": (cy_combiners.MaxInt64Fn, frozenset({"small", "int", "large"})),
     "Beam's sum": (cy_combiners.SumInt64Fn, frozenset({"small"})),

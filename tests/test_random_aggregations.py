@@ -10,7 +10,9 @@ from tempfile import TemporaryDirectory
 import pytest
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP
 from in_process import Checkpoint, Measured, rounds, streaming_pipeline
+from physical import FORMS
 from random_aggregations import WINDOWS, Aggregations, Arrival, aggregations
+from random_combines import KEYS, VALUES
 from random_pipelines import Window
 from random_runs import How, Trial, wrong_in_batch
 from whole import is_whole
@@ -18,9 +20,23 @@ from whole import is_whole
 TIMES = 10 if is_whole() else 1
 
 
-@pytest.mark.parametrize("seed", range(80 * TIMES))
+@pytest.mark.parametrize("seed", range(50 * TIMES))
 def test_a_batch_has_the_results_of_plain_python(seed: int) -> None:
     made = aggregations(random.Random(f"batch {seed}"))
+    assert not wrong_in_batch(made), made
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        *({"keys": kind} for kind in KEYS),
+        *({"values": kind} for kind in VALUES),
+        *({"form": form} for form in FORMS),
+    ],
+    ids=lambda given: " ".join(given.values()),
+)
+def test_each_kind_of_keys_and_values_is_aggregated(given: dict[str, str]) -> None:
+    made = aggregations(random.Random(repr(given)), **given)
     assert not wrong_in_batch(made), made
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import pyarrow as pa
 import pytest
-from apache_beam.pvalue import AsDict, AsList, AsSingleton
+from apache_beam.pvalue import AsDict, AsIter, AsList, AsSingleton
 from apache_beam.transforms.window import (
     FixedWindows,
     GlobalWindows,
@@ -113,9 +113,20 @@ PIPELINES: dict[str, Build] = {
     "highest in sliding windows": highest(SlidingWindows(20, 10)),
     "highest of all": highest(GlobalWindows()),
     "a mean": highest(FixedWindows(2), combine=beam.combiners.MeanCombineFn()),
+    "a tuple": lambda bids: (
+        bids | beam.Map(lambda bid, pair: (bid.user, pair[0] + len(bid.user), pair[1]), (1, "x"))
+    ),
     "a list": in_list,
+    "an iterable": lambda bids: (
+        bids
+        | beam.Map(
+            lambda bid, more: (bid.user, sorted(more)),
+            AsIter(bids | "users" >> beam.Map(lambda bid: bid.user) | beam.Distinct()),
+        )
+    ),
     "a dict": of_dict,
     "several": twice,
+    "by name": lambda bids: bids | beam.Map(lambda bid, more: bid.ratio + more, more=2),
     "one of several by name": lambda bids: (
         bids
         | beam.FlatMap(
@@ -132,6 +143,11 @@ PIPELINES: dict[str, Build] = {
         | "all" >> beam.Filter(lambda pair, least=(1, 2): pair[1] > least[1])
     ),
     "a class": lambda bids: bids | beam.Filter(lambda bid, limit: bid.ratio < limit.of, Limit(3)),
+    "a huge int": lambda bids: bids | beam.Map(lambda bid, more: more + len(bid.user), 1 << 70),
+    "half of a pair": lambda bids: (
+        bids | beam.Map(lambda bid, more: (bid.user, len(more)), "\ud800")
+    ),
+    "None": lambda bids: bids | beam.Map(lambda bid, more: (more, bid.price == more), None),
     "stamped": lambda bids: (
         bids
         | beam.Map(lambda bid, more: TimestampedValue(bid.ratio, more), 7)
@@ -160,12 +176,16 @@ IN_COLUMNS = {
     "highest in sliding windows",
     "highest of all",
     "a mean",
+    "a tuple",
     "a class",
     "a dict",
     "a list",
+    "by name",
+    "half of a pair",
     "one of several by name",
     "in the place of a default",
     "several",
+    "None",
     "stamped",
     "a generator",
     "a side input in the global window",

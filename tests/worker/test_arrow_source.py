@@ -10,7 +10,6 @@ import pyarrow as pa
 import pytest
 from apache_beam.runners.direct import direct_runner
 from apache_beam.transforms.window import FixedWindows
-from apache_beam.utils.timestamp import Timestamp
 from in_process_batch import BatchRunner
 from noting import values
 
@@ -170,27 +169,3 @@ def without_time(_: int) -> list[pa.RecordBatch]:
 def test_arguments_that_cannot_be_are_told(make: Callable[[], Any], message: str) -> None:
     with pytest.raises(ConfigurationError, match=message):
         make()
-
-
-@pytest.mark.parametrize(
-    ("array", "expected"),
-    [
-        (pa.array([[{"a": 1}, None]]), [beam.Row(a=1), None]),
-        (
-            pa.array([[("k", {"a": 1})]], pa.map_(pa.string(), pa.struct({"a": pa.int64()}))),
-            {"k": beam.Row(a=1)},
-        ),
-        (pa.array([[5]], pa.list_(pa.timestamp("us"))), [Timestamp(micros=5)]),
-        (pa.array([5], pa.timestamp("us")).dictionary_encode(), Timestamp(micros=5)),
-        (
-            pa.ListArray.from_arrays([0, 1], pa.array([5], pa.timestamp("us")).dictionary_encode()),
-            [Timestamp(micros=5)],
-        ),
-    ],
-    ids=lambda part: str(part.type) if isinstance(part, pa.Array) else "",
-)
-def test_structs_and_times_are_those_of_beam_wherever_they_are(
-    array: pa.Array, expected: Any
-) -> None:
-    source = ReadFromArrow([1], lambda _: [pa.record_batch({"x": array})])
-    assert run(source, lambda rows: rows | beam.Map(lambda row: row.x)) == [repr(expected)]

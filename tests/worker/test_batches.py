@@ -26,6 +26,8 @@ from physical import FORMS
 from sparkbeam.columns import FallBack, RecordShape, Scalar, Shape
 from sparkbeam.columns.batches import batch_of, elements_of
 from sparkbeam.columns.python_values import values_of
+from sparkbeam.operators import batches
+from sparkbeam.worker.steps.column_functions import ColumnFunction
 
 
 class Sale(NamedTuple):
@@ -252,6 +254,24 @@ def run(tmp_path: Path) -> Callable[..., list[str]]:
     return run
 
 
+def watched(monkeypatch: pytest.MonkeyPatch, owner: Any, name: str) -> list[bool]:
+    """For each call of a function: whether it gave something."""
+    calls: list[bool] = []
+    function = getattr(owner, name)
+
+    def called(*args: Any) -> Any:
+        try:
+            result = function(*args)
+        except FallBack:
+            calls.append(False)
+            raise
+        calls.append(result is not None)
+        return result
+
+    monkeypatch.setattr(owner, name, called)
+    return calls
+
+
 @pytest.mark.part(4)
 @pytest.mark.filterwarnings("ignore:Input to operation")
 @pytest.mark.parametrize("name", PIPELINES)
@@ -265,6 +285,38 @@ def test_batches_over_columns_are_those_of_beam(
 
 
 BLOCKS = pytest.mark.blocks(reason="Beam's own operations get no columns")
+
+
+@BLOCKS
+@pytest.mark.parametrize(
+    ("name", "taken", "made"),
+    [
+        ("then a function", True, True),
+        ("then a combine", True, True),
+        ("made anew", True, True),
+        ("in windows", True, True),
+        ("filtered", True, True),
+        ("in numpy", True, False),
+        ("in a Series", True, None),
+        ("in an array", True, False),
+        ("either", None, None),
+        ("elements", None, True),
+        ("rows in frames", True, True),
+        ("declared rows in frames", True, False),
+    ],
+)
+def test_batches_are_made_of_columns_and_columns_of_batches(
+    name: str,
+    taken: bool | None,
+    made: bool | None,
+    run: Callable[..., list[str]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    takes = watched(monkeypatch, batches, "batch_of")
+    makes = watched(monkeypatch, batches, "elements_of")
+    run(PIPELINES[name])
+    assert set(takes) == ({taken} if taken is not None else set())
+    assert set(makes) == ({made} if made is not None else set())
 
 
 class Sizes(beam.DoFn):
@@ -287,7 +339,7 @@ def test_what_is_left_of_columns_makes_large_batches(run: Callable[..., list[str
 
 
 @BLOCKS
-def test_rows_of_tables_are_those_of_beam(
+def test_rows_of_tables_are_columns_for_what_follows(
     run: Callable[..., list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def build(tables: Any) -> Any:
@@ -295,7 +347,9 @@ def test_rows_of_tables_are_those_of_beam(
         pairs = rows | beam.Map(lambda row: (row.shop, row.price * 2))
         return pairs | beam.CombinePerKey(sum)
 
+    evaluated = watched(monkeypatch, ColumnFunction, "over")
     results = run(build, beam.io.ReadFromParquetBatched)
+    assert evaluated.count(True) >= 4
     assert results == as_elements(monkeypatch, lambda: run(build, beam.io.ReadFromParquetBatched))
 
 

@@ -22,8 +22,6 @@ from apache_beam.transforms.window import (
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 
-from sparkbeam.errors import PipelineFailed
-
 pytestmark = pytest.mark.usefixtures("by_value")
 
 
@@ -139,38 +137,3 @@ def test_in_batch(expected: list[str], tmp_path: Path) -> None:
 
 def test_in_streaming(expected: list[str], tmp_path: Path) -> None:
     assert lines(StreamingRunner(), tmp_path) == expected
-
-
-def test_a_failure_below_a_step_with_side_inputs_has_its_own_label() -> None:
-    p = beam.Pipeline(StreamingRunner(), options=PipelineOptions())
-    side = beam.pvalue.AsSingleton(p | "side" >> beam.Create([0]))
-    _ = (
-        p
-        | beam.Create([1])
-        | "above" >> beam.Map(lambda element, zero: (element, zero), zero=side)
-        | "below" >> beam.MapTuple(lambda one, zero: one / zero)
-    )
-    with pytest.raises(PipelineFailed, match=r"^Step 'below' failed: ZeroDivisionError"):
-        p.run().wait_until_finish()
-
-
-def test_an_iteration_that_ends_in_a_function_is_a_failure() -> None:
-    p = beam.Pipeline(StreamingRunner(), options=PipelineOptions())
-    tuples = p | beam.Create([(5,), (1,), (6,)] * 10)
-    _ = tuples | "first" >> beam.Map(lambda e: next(n for n in e if n > 3))
-    with pytest.raises(PipelineFailed, match=r"^Step 'first' failed.* StopIteration"):
-        p.run().wait_until_finish()
-
-
-class Text(beam.DoFn):
-    """Forgets the list around its result."""
-
-    def process(self, element: int) -> Any:
-        return str(element)
-
-
-def test_a_text_in_place_of_results_is_a_failure() -> None:
-    p = beam.Pipeline(StreamingRunner(), options=PipelineOptions())
-    _ = p | beam.Create([12]) | "text" >> beam.ParDo(Text())
-    with pytest.raises(PipelineFailed, match=r"Step 'text' failed.*Returning a str"):
-        p.run().wait_until_finish()

@@ -6,9 +6,18 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import pyarrow as pa
+import pytest
 from apache_beam import coders
-from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions, SlidingWindows
+from apache_beam.coders.coders import IntervalWindowCoder
+from apache_beam.transforms.window import (
+    FixedWindows,
+    GlobalWindows,
+    IntervalWindow,
+    NonMergingWindowFn,
+    Sessions,
+    SlidingWindows,
+)
+from elementwise import as_elements
 from noting import noted
 from random_aggregations import limits
 
@@ -16,7 +25,7 @@ from sparkbeam.io import ReadFromArrow
 
 
 class Reading(NamedTuple):
-    count: int
+    number: int
     small: int
     unsigned: int
     ratio: float
@@ -51,7 +60,7 @@ coders.registry.register_coder(Bid, coders.RowCoder)
 coders.registry.register_coder(Doubled, Doubling)
 
 DECLARED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
-    "ints": (int, lambda row: row.count),
+    "ints": (int, lambda row: row.number),
     "narrow ints": (int, lambda row: row.small),
     "unsigned ints": (int, lambda row: row.unsigned),
     "ints as floats": (float, lambda row: row.small),
@@ -63,7 +72,10 @@ DECLARED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "ints or None": (int | None, lambda row: row.maybe),
     "anything": (Any, lambda row: row.maybe),
     "pairs": (tuple[int | None, bytes], lambda row: (row.maybe, row.data)),
-    "nested pairs": (tuple[int, tuple[str, float]], lambda row: (row.count, (row.name, row.ratio))),
+    "nested pairs": (
+        tuple[int, tuple[str, float]],
+        lambda row: (row.number, (row.name, row.ratio)),
+    ),
     "pairs of anything": (Any, lambda row: (row.maybe, (row.data, row.ratio))),
     "a NamedTuple": (Bid, lambda row: Bid(row.name, row.maybe, row.ratio)),
     "Rows as a NamedTuple": (
@@ -75,13 +87,27 @@ DECLARED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
         tuple[bool, Bid],
         lambda row: (row.is_on, Bid(row.name, row.maybe, row.ratio)),
     ),
-    "Rows": (Any, lambda row: beam.Row(a=row.count, b=row.maybe)),
+    "Rows": (Any, lambda row: beam.Row(a=row.number, b=row.maybe)),
     "dicts": (Any, lambda row: {"a": row.maybe, "b": {"c": row.name}}),
-    "lists": (Any, lambda row: [row.count, row.small]),
+    "lists": (Any, lambda row: [row.number, row.small]),
     "a coder of the user's": (Doubled, lambda row: row.small),
 }
 AS_KEYS = [name for name in DECLARED if name not in ("Rows", "dicts", "lists")]
+
+
+class EvenAndOdd(NonMergingWindowFn):
+    """Windows that depend on the element, too."""
+
+    def assign(self, context: Any) -> list[IntervalWindow]:
+        start = 100 * (context.element.small % 2)
+        return [IntervalWindow(start, start + 100)]
+
+    def get_window_coder(self) -> Any:
+        return IntervalWindowCoder()
+
+
 WINDOWS = {
+    "by element": EvenAndOdd(),
     "global": GlobalWindows(),
     "sliding": SlidingWindows(0.02, 0.01),
     "sessions": Sessions(0.003),
@@ -92,7 +118,7 @@ WINDOWS = {
 
 def read(split: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
     values = {
-        "count": pa.array([0, -5, (1 << 63) - 1, -(1 << 63)]),
+        "number": pa.array([0, -5, (1 << 63) - 1, -(1 << 63)]),
         "small": pa.array([0, -5, 300, 7], pa.int16()),
         "unsigned": pa.array([0, 5, 300, (1 << 63) - 1], pa.uint64()),
         "ratio": pa.array([math.nan, -0.0, math.inf, 0.1]),
@@ -119,7 +145,9 @@ def shuffled(p: beam.Pipeline) -> Any:
         groups = keyed | f"{name}: grouped" >> beam.GroupByKey()
         texts.append(told(f"{name}: groups", groups | f"{name}: sorted" >> beam.MapTuple(in_order)))
         if name in AS_KEYS:
-            of_keys = beam.Map(lambda one: (one, 1)).with_output_types(tuple[kind, int])
+            of_keys = beam.Map(lambda one: (one, 1)).with_output_types(
+                tuple.__class_getitem__((kind, int))
+            )
             found = values | f"{name}: as keys" >> of_keys | f"{name}: by key" >> beam.GroupByKey()
             texts.append(told(f"{name}: keys", found | f"{name}: added" >> beam.MapTuple(added)))
     for name, window_fn in WINDOWS.items():
@@ -159,8 +187,9 @@ def added(key: Any, values: Any) -> Any:
     return key, sum(values)
 
 
-def test_shuffles_give_what_coders_decode() -> None:
-    expected = noted(shuffled, runner=FnApiRunner())
+def test_shuffles_give_what_coders_decode(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = as_elements(monkeypatch, lambda: noted(shuffled))
+    assert len(expected) > 200
     for small in (0, 2):
         with limits(small):
             assert noted(shuffled) == expected

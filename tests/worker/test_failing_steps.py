@@ -250,6 +250,45 @@ def test_a_dofn_that_cannot_be_loaded_is_named(
     assert "ValueError: cannot be loaded" in str(error)
 
 
+class Text(beam.DoFn):
+    """Forgets the list around its result."""
+
+    def process(self, element: Any) -> Any:
+        return str(element)
+
+
+FAILING: dict[str, tuple[Any, str]] = {
+    "below a step with a side input": (
+        lambda pairs: (
+            pairs
+            | beam.Map(lambda pair, zero: (pair, zero), zero=zero_beside(pairs))
+            | "Fails" >> beam.MapTuple(lambda pair, zero: pair[1] / zero)
+        ),
+        "ZeroDivisionError",
+    ),
+    "an iteration that ends": (
+        lambda pairs: pairs | "Fails" >> beam.Map(lambda pair: next(n for n in pair[1:] if n > 3)),
+        "StopIteration",
+    ),
+    "a text in place of results": (
+        lambda pairs: pairs | "Fails" >> beam.ParDo(Text()),
+        "Returning a str",
+    ),
+}
+
+
+def zero_beside(pairs: Any) -> Any:
+    return beam.pvalue.AsSingleton(pairs.pipeline | "zero" >> beam.Create([0]))
+
+
+@pytest.mark.parametrize("name", FAILING)
+def test_what_fails_over_a_block_is_named(name: str, tmp_path: Path) -> None:
+    build, message = FAILING[name]
+    error = failure_of(True, lambda p: build(p | beam.Create([("a", 1)] * 20)), tmp_path)
+    assert error.label == "Fails"
+    assert message in str(error)
+
+
 @pytest.mark.parametrize("order", ["AB", "BA"])
 def test_a_key_over_columns_that_cannot_be_encoded_is_named_with_its_own_steps(
     order: str, tmp_path: Path
