@@ -17,7 +17,7 @@ import functools
 import operator
 import sys
 import types
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -138,7 +138,11 @@ class CapturedEnvironment:
     def contents_of(self, container: set[Any] | list[Any] | dict[Any, Any]) -> tuple[Any, ...]:
         """Return the contents of a set, list or dict, guarded against changes."""
         items = tuple(container)
-        self._guard(lambda: _is_made_of(container, items), True, f"a {type(container).__name__}")
+
+        def has_these() -> bool:
+            return len(container) == len(items) and all(map(operator.is_, container, items))
+
+        self._guard(has_these, True, f"a {type(container).__name__}")
         return items
 
     def of_class(self, kind: type, name: str) -> Any:
@@ -166,11 +170,6 @@ class CapturedEnvironment:
 
     def _guard(self, look: Callable[[], Any], found: Any, name: str) -> None:
         self.guards.append(Guard(look, found, name))
-
-
-def _is_made_of(container: Collection[Any], items: tuple[Any, ...]) -> bool:
-    """Return whether a container has exactly these objects in this order."""
-    return len(container) == len(items) and all(map(operator.is_, container, items))
 
 
 def is_of_process(owner: Any, name: str) -> bool:

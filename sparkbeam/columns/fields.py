@@ -127,7 +127,8 @@ def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
     match item:
         case Made():
             for at, field in enumerate(item.fields):
-                yield field, ALL if () in wanted else _within(wanted, at)
+                within = frozenset(path[1:] for path in wanted if path and path[0] == at)
+                yield field, ALL if () in wanted else within
             if item.present is not None:
                 yield item.present, ALL
         case Select() | Either():
@@ -150,8 +151,3 @@ def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
             yield from ((one, ALL) for one in item.items)
         case Named():
             yield from ((one, ALL) for one in item.items.values())
-
-
-def _within(paths: Paths, position: int) -> Paths:
-    """Return the remainders of the paths that lead into a field."""
-    return frozenset(path[1:] for path in paths if path[0] == position)

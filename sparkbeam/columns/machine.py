@@ -30,6 +30,7 @@ from sparkbeam.columns.expressions import (
     Generated,
     Item,
     Iterated,
+    Loop,
     Looped,
     Statement,
 )
@@ -171,7 +172,7 @@ class Machine:
         if one.result is not None:
             raise NotCompiled("it returns within a loop")
         self._graph.repeat(loop, statements)
-        frame.yielded += tuple(Looped(loop, item) for item in one.yielded)
+        frame.yielded += _looped(loop, one)
         return self._behind(program, head, frame)
 
     def _jump(self, program: Program, at: int, frame: Frame) -> int:
@@ -250,6 +251,11 @@ class Machine:
 
 def _package(function: types.FunctionType) -> str:
     return (function.__module__ or "").partition(".")[0]
+
+
+def _looped(loop: Loop, round_: Frame) -> tuple[Item, ...]:
+    """Return the values that a loop emits, given those of one iteration."""
+    return tuple(Looped(loop, item) for item in round_.yielded)
 
 
 def _padded(items: tuple[Item, ...], count: int) -> tuple[Item, ...]:

@@ -67,17 +67,14 @@ def joined(*parts: Value) -> Vector:
     """Compute ``+`` of texts, or join the parts of an f-string."""
     kind = _kind_of(parts[0])
     typed = [arrow_of(part, kind) for part in parts]
-    return Vector(pc.binary_join_element_wise(*typed, pa.scalar(_empty(kind), kind)))
+    empty = pa.scalar(b"", pa.binary()).cast(kind)
+    return Vector(pc.binary_join_element_wise(*typed, empty))
 
 
 def _kind_of(value: Value) -> pa.DataType:
     if isinstance(value, Vector):
         return value.data.type
     return pa.binary() if isinstance(value, bytes) else pa.string()
-
-
-def _empty(kind: pa.DataType) -> Any:
-    return b"" if pa.types.is_binary(kind) else ""
 
 
 def of_int(value: Value) -> Vector:

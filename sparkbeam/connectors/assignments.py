@@ -117,9 +117,10 @@ def _misfits(field: st.StructField, column: st.StructField) -> list[tuple[_Condi
     for part in _parts(field.dataType, column):
         wrong = _misfit(part.source, part.target)
         if wrong is not None:
+            kind = part.target.metadata.get(_LENGTH) or part.target.dataType.simpleString()
             problem = (
                 f"A value of the field {shown(field.name + part.path)} does not fit the column "
-                f"{shown(column.name + part.path)} of type {_type_name(part.target)}."
+                f"{shown(column.name + part.path)} of type {kind}."
             )
             found.append((part.within(wrong), problem))
     return found
@@ -233,7 +234,3 @@ def _out_of_range(source: st.DataType, target: st.DecimalType) -> _Condition | N
     else:
         limit = bound
     return lambda value: ~((value > sf.lit(-limit)) & (value < sf.lit(limit)))
-
-
-def _type_name(column: st.StructField) -> str:
-    return str(column.metadata.get(_LENGTH) or column.dataType.simpleString())

@@ -205,7 +205,8 @@ def _remedy(name: str, known: _Known) -> str | None:
     off = nearest(negated[1], known.all, similarity=1) if negated else None
     if off is not None:
         return _turned_off(off)
-    words = _split(name)
+    # Of any style.
+    words = re.sub("(?<=[a-z])(?=[A-Z])|[-.]", "_", name).lower().split("_")
     close = nearest(name, known.ours, similarity=_CLOSE)
     if close is not None:
         return _use(close, words)
@@ -249,11 +250,6 @@ def _use(name: str, words: Sequence[str]) -> str:
 def _turned_off(name: str) -> str:
     value = _VALUES_FOR_OFF.get(name)
     return f"leave --{name} out" if value is None else f"use --{name}={value}"
-
-
-def _split(name: str) -> list[str]:
-    """Return the words of a name in any style, in lower case."""
-    return re.sub("(?<=[a-z])(?=[A-Z])|[-.]", "_", name).lower().split("_")
 
 
 def _ours(name: str, words: Sequence[str], ours: frozenset[str]) -> str | None:

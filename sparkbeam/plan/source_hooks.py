@@ -4,8 +4,6 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sparkbeam.plan.spark_io import WriteSpec
-
 
 @dataclass(frozen=True)
 class QueryStart:
@@ -141,7 +139,7 @@ class Upserts:
         needs_jvm: it does not work over Spark Connect.
     """
 
-    write: Callable[[Any, WriteSpec], None] | None
+    write: Callable[[Any, Any], None] | None
     required: tuple[str, ...] = ()
     merges_tables: bool = False
     needs_jvm: bool = False

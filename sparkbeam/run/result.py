@@ -85,7 +85,10 @@ class SparkPipelineResult(PipelineResult):
             PipelineFailed: the pipeline failed, with the step and the user's traceback.
             KeyboardInterrupt: the user pressed Ctrl-C; the pipeline is cancelled.
         """
-        deadline = None if duration is None else time.monotonic() + _seconds(duration)
+        deadline = None
+        if duration is not None:
+            limit = arguments.duration("duration", duration, "milliseconds", most=_LONGEST_WAIT)
+            deadline = time.monotonic() + limit / 1000
         with interruptible(self._interrupt):
             # In slices, so that a keyboard interrupt gets through.
             while not self._ended.wait(
@@ -222,11 +225,6 @@ class SparkPipelineResult(PipelineResult):
 
     def __repr__(self) -> str:
         return f"<SparkPipelineResult {self.state}>"
-
-
-def _seconds(duration: object) -> float:
-    """Convert a duration from milliseconds."""
-    return arguments.duration("duration", duration, "milliseconds", most=_LONGEST_WAIT) / 1000
 
 
 _FAILED_ALONE = "The pipeline failed, and the program has not called wait_until_finish(): %s"

@@ -448,7 +448,8 @@ class StreamingExecution:
     def _is_done(self, query: Any) -> bool:
         """Return whether the last micro-batch has been committed."""
         finished = self._hear(query)
-        if self._number is not None or not _is_idle(query):
+        has_looked = query.status["message"] == "Waiting for data to arrive"
+        if self._number is not None or not has_looked:
             return finished
         # If an earlier run has done everything, there is no micro-batch at all.
         return self._hear_of(self._feedback.last_number())
@@ -686,11 +687,6 @@ def _committed_tick(progress: Any) -> int | None:
     end = progress["sources"][0]["endOffset"]
     number: int = (shown_offset(end) if isinstance(end, str) else end)["number"]
     return number or None
-
-
-def _is_idle(query: Any) -> bool:
-    """Return whether the query has looked for data and found none."""
-    return query.status["message"] == "Waiting for data to arrive"
 
 
 def _check(session: Any, checkpoint: str | None) -> None:

@@ -35,7 +35,7 @@ from sparkbeam.worker.row_formats.keyed_rows import StoredSink
 from sparkbeam.worker.state.page import Page
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.state.store import MemoryMap
-from sparkbeam.worker.state.stripes import OpenWindow, Stripe
+from sparkbeam.worker.state.stripes import OpenWindow, WindowStripe, stripe_of
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.value_columns import column_of_values
@@ -183,15 +183,20 @@ def test_late_keys_leave_the_others_in_columns() -> None:
     assert found == [(key, 6 if key in (7, 9) else 1) for key in range(100)]
 
 
-def test_a_key_gets_an_accumulator_for_each_session() -> None:
+def test_sessions_are_columns_from_their_cells_to_their_panes() -> None:
     rows = in_columns(SESSIONS, 100, 0, 1, 2)
     assert [row[2][:1] for row in rows] == [SPANS_CELL]
-    stage = ShardState(MemoryMap()).stage("stage")
-    grouping = SessionedGrouping(coder_of(SESSIONS), SESSIONS, SUM, stage, ShardClock(0, 0))
-    arrivals = dict(grouping._arrived_by_key(rows))
-    assert len(arrivals) == 100
-    spans = {(one.start, one.end) for found in arrivals.values() for one in found}
-    assert spans == {(0, 4 * SECOND)}
+    state, clock = ShardState(MemoryMap()), ShardClock(0, 0)
+    stage = state.stage("stage")
+    grouping = SessionedGrouping(coder_of(SESSIONS), SESSIONS, SUM, stage, clock)
+    assert list(grouping.add(rows)) == []
+    state.save()
+    assert stage.size[0] == 100
+    clock.input_watermark = 4 * SECOND
+    (block,) = grouping.fire_blocks()
+    assert block.column is not None
+    assert len(block) == 100
+    assert {element.windows for element in block.elements()} == {(IntervalWindow(0, 4),)}
 
 
 def test_a_cell_is_read_as_it_was_written() -> None:
@@ -221,8 +226,9 @@ def test_a_stripe_is_read_as_it_was_stored_first() -> None:
         ),
     )
     window = OpenWindow(b"window:1", 5_000_000, 4_999_999, 4_999_000)
-    assert Stripe(window, keys, numbers, fresh=False).stored() == stored
-    found = Stripe.of_stored(stored, fresh=False)
+    assert WindowStripe(window, keys, [numbers], False).stored() == stored
+    found = stripe_of(stored, fresh=False)
+    assert isinstance(found, WindowStripe)
     assert found.window == window
     assert found.keys == keys
     assert found.numbers.tolist() == numbers.tolist()

@@ -7,6 +7,7 @@ of the records once. A key is in stripes or has a record, never both.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -91,16 +92,6 @@ class Stripe(ABC):
         """Return the oldest hold on the watermark with its key; None if there is none."""
 
     @abstractmethod
-    def distinct_keys(self) -> pa.Array:
-        """Return the keys, each once."""
-
-    @abstractmethod
-    def _like(
-        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_] | bool"
-    ) -> Self:
-        """Return a stripe of this kind."""
-
-    @abstractmethod
     def _head(self) -> tuple[int | bytes, ...]:
         """Return what all rows share, as plain data."""
 
@@ -129,6 +120,10 @@ class Stripe(ABC):
         """True for each row that is fresh; not to be changed."""
         self._drop_removed()
         return self._fresh
+
+    def distinct_keys(self) -> pa.Array:
+        """Return the keys, each once."""
+        return self.keys.unique()
 
     def extend(self, *others: "Stripe") -> bool:
         """Add the keys of other stripes, none of which is here; return False if unsupported."""
@@ -204,6 +199,14 @@ class Stripe(ABC):
         each = _KEY_BYTES + sum(column.itemsize for column in self.columns)
         return len(bytes_of(self.keys)) + len(self) * each
 
+    def _like(
+        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_] | bool"
+    ) -> Self:
+        """Return a stripe of this kind."""
+        found = copy(self)
+        Stripe.__init__(found, keys, columns, fresh)
+        return found
+
     def _drop_removed(self) -> None:
         """Release the keys that have been removed."""
         if not self._gone:
@@ -246,9 +249,6 @@ class WindowStripe(Stripe):
     def oldest(self) -> Hold:
         return Hold(self.window.hold, min(self.keys.to_pylist()), False, self.window.fires)
 
-    def distinct_keys(self) -> pa.Array:
-        return self.keys
-
     def add(self, keys: pa.Array, numbers: Numbers, firsts: Places, add_up: AddUp) -> int | None:
         """Add runs of numbers to those of keys.
 
@@ -278,11 +278,6 @@ class WindowStripe(Stripe):
         added = self._like(keys.filter(pa.array(~known)), [totals[~known]], True)
         self.extend(added)
         return added.nbytes
-
-    def _like(
-        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_] | bool"
-    ) -> "WindowStripe":
-        return WindowStripe(self.window, keys, columns, fresh)
 
     def _head(self) -> tuple[int | bytes, ...]:
         window = self.window
@@ -320,14 +315,6 @@ class SessionStripe(Stripe):
         first = ends == ends.min()
         keys = self.keys.filter(pa.array(first)).to_pylist()
         return Hold(hold, min(keys), False, int(self.columns[3][first][0]))
-
-    def distinct_keys(self) -> pa.Array:
-        return self.keys.unique()
-
-    def _like(
-        self, keys: pa.Array, columns: Sequence[Numbers], fresh: "npt.NDArray[np.bool_] | bool"
-    ) -> "SessionStripe":
-        return SessionStripe(keys, columns, fresh)
 
     def _head(self) -> tuple[int | bytes, ...]:
         return ()
