@@ -74,16 +74,10 @@ class StoredGrouping(StreamGrouping):
         timestamp = latest if stamp is None else Timestamp(micros=stamp)
         # See trigger_timing.py.
         on_time = on_time or self._moment.output_watermark <= latest.micros
-        info = ON_TIME if on_time and panes == 0 else _late(panes)
+        info = ON_TIME if on_time else _FIRST_LATE
+        if panes:
+            info = PaneInfo(False, False, PaneInfoTiming.LATE, panes, panes)
         return WindowedValue((key, values), coded(timestamp), (window,), info)
 
 
-def _pane_info(panes: int, timing: int) -> PaneInfo:
-    return PaneInfo(panes == 0, False, timing, panes, panes)
-
-
-_FIRST_LATE = _pane_info(0, PaneInfoTiming.LATE)
-
-
-def _late(panes: int) -> PaneInfo:
-    return _pane_info(panes, PaneInfoTiming.LATE) if panes else _FIRST_LATE
+_FIRST_LATE = PaneInfo(True, False, PaneInfoTiming.LATE, 0, 0)
