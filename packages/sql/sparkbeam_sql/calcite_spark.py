@@ -203,7 +203,8 @@ def _unnest(node: exp.Unnest) -> exp.Expr:
     """Join the elements of an array to the row that has it; positions begin with 1."""
     alias, position = node.args.get("alias"), node.args.get("offset")
     is_joined = isinstance(node.parent, exp.Join)
-    if not (is_joined or position) or alias is None:
+    is_inline = alias is not None and (len(alias.columns) > 1 or bool(node.meta.get(ROWS)))
+    if not (is_joined or position or is_inline) or alias is None:
         return node
     if len(node.expressions) != 1:
         raise QueryRefused("UNNEST of several arrays")
@@ -212,7 +213,6 @@ def _unnest(node: exp.Unnest) -> exp.Expr:
     _check_unnested(array, columns)
     rows: exp.Expr
     if not position:
-        is_inline = len(columns) > 1 or node.meta.get(ROWS)
         rows = _call("INLINE" if is_inline else "EXPLODE", array)
     elif isinstance(position, exp.Identifier) and len(columns) == 1:
         rows = _numbered(array, columns[0], position)
@@ -220,7 +220,8 @@ def _unnest(node: exp.Unnest) -> exp.Expr:
     else:
         raise QueryRefused("WITH ORDINALITY without names for the element and its position")
     if not is_joined:
-        return exp.Subquery(this=rows.this, alias=alias)
+        kind = exp.Subquery if position else exp.Table
+        return kind(this=rows.this if position else rows, alias=alias)
     return exp.Lateral(this=rows, alias=alias)
 
 
