@@ -1,67 +1,99 @@
-"""Two real drivers over one checkpoint are started at once.
-
-In process, test_two_drivers.py has one that stands still at each point.
-"""
+"""Two real drivers over one checkpoint: one stands still, or both are started at once."""
 
 import os
 import signal
 import subprocess
 import sys
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
+import standing
+from waiting import until
+from whole import is_whole
 
 from sparkbeam.io import committed_files
 
-pytestmark = pytest.mark.part(2)
+pytestmark = pytest.mark.part(2)  # In process test_two_drivers.py has both at each point.
 
-PROGRAM = """
-import sys
-import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
-from sparkbeam import SparkRunner
-from sparkbeam.io import ReadFromSpark, WriteToSpark
-
-folder = sys.argv[1]
-source = {"path": f"{folder}/in", "maxFilesPerTrigger": 1}
-flags = ["--streaming", "--trigger=available-now", "--spark_master=local[2]"]
-flags.append(f"--checkpoint_location={folder}/checkpoint")
-with beam.Pipeline(SparkRunner(), options=PipelineOptions(flags)) as p:
-    rows = p | ReadFromSpark("json", source, schema="id bigint")
-    ids = rows | beam.Map(lambda row: {"id": row.id})
-    _ = ids | WriteToSpark("csv", {"path": f"{folder}/out"}, schema="id bigint")
-"""
-BATCHES, ROWS = 4, 10
+PROGRAM = Path(standing.__file__)
+BATCHES = 4
+ROWS = 10
 
 
-def test_of_two_drivers_that_are_started_at_once_one_does_all(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """With a file to read for each micro-batch."""
     (tmp_path / "in").mkdir()
     for batch in range(BATCHES):
         path = tmp_path / f"in/{batch}.json"
         rows = range(batch * ROWS, (batch + 1) * ROWS)
         path.write_text("".join(f'{{"id": {row}}}\n' for row in rows))
         os.utime(path, (batch, batch))
-    drivers = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(tmp_path)],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
-        for _ in range(2)
-    ]
+    return tmp_path
+
+
+@contextmanager
+def driver(folder: Path, point: str = "") -> Iterator["subprocess.Popen[str]"]:
+    """A program that runs, and is gone with all that it has started afterwards."""
+    process = subprocess.Popen(
+        [sys.executable, str(PROGRAM), str(folder), point],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
     try:
-        said = [driver.communicate()[1] for driver in drivers]
+        yield process
     finally:
-        for driver in drivers:
-            with suppress(ProcessLookupError):
-                os.killpg(driver.pid, signal.SIGKILL)
-    failed = [text for driver, text in zip(drivers, said, strict=True) if driver.returncode]
-    assert len(failed) <= 1
-    for text in failed:
-        assert "CheckpointTaken: Another driver has taken over the checkpoint" in text, text
-    files = committed_files(str(tmp_path / "out"))
-    ids = sorted(int(line) for file in files for line in Path(file).read_text().split())
-    assert ids == list(range(BATCHES * ROWS))
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def stands(process: "subprocess.Popen[str]") -> bool:
+    assert process.poll() is None, process.communicate()[1]
+    return Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+
+def ids(folder: Path) -> list[int]:
+    files = committed_files(str(folder / "out"))
+    return sorted(int(line) for file in files for line in Path(file).read_text().split())
+
+
+def is_taken(process: "subprocess.Popen[str]") -> bool:
+    """Whether it has ended as another one has the checkpoint; it has ended well otherwise."""
+    _, said = process.communicate()
+    if process.returncode == 0:
+        return False
+    assert "CheckpointTaken: Another driver has taken over the checkpoint" in said, said
+    return True
+
+
+@pytest.mark.long("25 s; test_two_drivers.py shows it in process")
+def test_a_driver_that_stood_still_ends_and_what_its_replacement_did_stays(
+    spark: Any, folder: Path
+) -> None:
+    for point in standing.POINTS if is_whole() else ["between note and moves"]:
+        place = folder / point.replace(" ", "-")
+        place.mkdir()
+        (place / "in").symlink_to(folder / "in")
+        with driver(place, point) as old:
+            until(partial(stands, old), seconds=120)
+            standing.run(place, session=spark)
+            assert ids(place) == list(range(BATCHES * ROWS)), point
+            os.kill(old.pid, signal.SIGCONT)
+            assert is_taken(old), point
+        assert ids(place) == list(range(BATCHES * ROWS)), point
+        files = [path.name for path in (place / "out").rglob("part-*")]
+        assert len(ids(place)) == BATCHES * ROWS, files
+
+
+def test_of_two_drivers_that_are_started_at_once_one_does_all(folder: Path) -> None:
+    with driver(folder) as one, driver(folder) as other:
+        ends = [is_taken(one), is_taken(other)]
+    assert ends.count(True) <= 1
+    assert ids(folder) == list(range(BATCHES * ROWS))
