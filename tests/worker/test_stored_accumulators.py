@@ -35,7 +35,7 @@ from sparkbeam.worker.row_formats.keyed_rows import StoredSink
 from sparkbeam.worker.state.page import Page
 from sparkbeam.worker.state.pages import KeyedState, ShardState
 from sparkbeam.worker.state.store import MemoryMap
-from sparkbeam.worker.state.stripes import OpenWindow, WindowStripe, stripe_of
+from sparkbeam.worker.state.stripes import OpenWindow, SessionStripe, WindowStripe, stripe_of
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.streaming.router import Router
 from sparkbeam.worker.value_columns import column_of_values
@@ -232,3 +232,7 @@ def test_a_stripe_is_read_as_it_was_stored_first() -> None:
     assert found.window == window
     assert found.keys == keys
     assert found.numbers.tolist() == numbers.tolist()
+    times = [np.array([at, -at, 0]) for at in (1, 2, 3)]
+    sessions = ((), *stored[1:], *(time.tobytes() for time in times))
+    assert SessionStripe(keys, [numbers, *times], False).stored() == sessions
+    assert stripe_of(sessions, fresh=False).stored() == sessions
