@@ -157,7 +157,7 @@ def results(runner: Any, folder: Path, only: str = "", *options: str) -> dict[st
 
 
 def texts(runner: Any, folder: Path, joins: Joins, *options: str) -> dict[str, list[str]]:
-    """What comes out of joins, by their labels, in any order."""
+    """Results of joins, by their labels, in any order."""
     with beam.Pipeline(runner, options=PipelineOptions([*options])) as p:
         placed = [
             joined

@@ -73,7 +73,7 @@ _KEY = {
     "None": "None",
 }
 _VALUE = {"pair": "(row.value, row.more)", "row": "Row(a=row.value, b=row.more)"}
-"""How keys and values are made of a row, where they are no single columns."""
+"""Keys and values by the row that they are made of, where they are no single columns."""
 
 
 @dataclass(frozen=True)

@@ -178,7 +178,7 @@ GROUPS: dict[str, frozenset[str]] = {
     "lists": ALL,
     "of pairs": ALL - {"row", "objects"},
 }
-"""What else aggregates, and the kinds of values that it takes."""
+"""Other aggregations, and the kinds of values that they take."""
 
 SINGLY = {"moved", "each of groups"}
 """Those whose results are the values, one by one."""
@@ -255,7 +255,7 @@ def aggregated(name: str, pairs: Pairs) -> Pairs:
 
 
 def result_of(name: str) -> Callable[[list[Any]], Any]:
-    """What an aggregation makes of the values of a key and window."""
+    """Result of an aggregation of the values of a key and window."""
     made: dict[str, Callable[[list[Any]], Any]] = {
         **dict.fromkeys(("twice", "again", "sums"), sum),
         **dict.fromkeys(("lengths", "of pairs"), len),

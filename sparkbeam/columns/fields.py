@@ -127,8 +127,8 @@ def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
     match item:
         case Made():
             for at, field in enumerate(item.fields):
-                within = frozenset(path[1:] for path in wanted if path and path[0] == at)
-                yield field, ALL if () in wanted else within
+                within = (path[1:] for path in wanted if path[0] == at)
+                yield field, ALL if () in wanted else frozenset(within)
             if item.present is not None:
                 yield item.present, ALL
         case Select() | Either():

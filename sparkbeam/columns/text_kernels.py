@@ -67,8 +67,8 @@ def joined(*parts: Value) -> Vector:
     """Compute ``+`` of texts, or join the parts of an f-string."""
     kind = _kind_of(parts[0])
     typed = [arrow_of(part, kind) for part in parts]
-    empty = pa.scalar(b"", pa.binary()).cast(kind)
-    return Vector(pc.binary_join_element_wise(*typed, empty))
+    empty = b"" if pa.types.is_binary(kind) else ""
+    return Vector(pc.binary_join_element_wise(*typed, pa.scalar(empty, kind)))
 
 
 def _kind_of(value: Value) -> pa.DataType:

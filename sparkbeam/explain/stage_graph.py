@@ -268,8 +268,8 @@ def _mermaid(text: str) -> str:
 def _box(box: StageBox, ways: Mapping[StageInput, Sequence[str]], figures: Sequence[str]) -> str:
     note = f'<span class="soft note">{_text(box.note)}</span>' if box.note else ""
     inputs = "".join(
-        f'<p class="way {way.kind}">{_text(" from ".join(filter(None, words)))}</p>'
-        for words, way in (((way.text, ", ".join(ways[way])), way) for way in ways)
+        f'<p class="way {way.kind}">{_text(_with_sources(way.text, sources))}</p>'
+        for way, sources in ways.items()
     )
     labels = "".join(f"<li>{_text(label)}</li>" for label in box.labels)
     lines = "".join(f'<p class="soft figure">{_text(line)}</p>' for line in figures)
@@ -277,6 +277,10 @@ def _box(box: StageBox, ways: Mapping[StageInput, Sequence[str]], figures: Seque
         f'<div class="box" data-stage="{_text(box.id)}" title="{_text(box.tip)}">'
         f"<p>{note}<b>{_text(box.id)}</b></p>{inputs}<ul>{labels}</ul>{lines}</div>"
     )
+
+
+def _with_sources(text: str, sources: Sequence[str]) -> str:
+    return f"{text} from {', '.join(sources)}" if sources else text
 
 
 def _text(text: str) -> str:

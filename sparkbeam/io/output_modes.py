@@ -114,15 +114,16 @@ def _problem(spec: WriteSpec) -> str | None:
     if spec.table:
         if spec.source in ("", *tables):
             return None
-        return f"{mode} with table= requires {' or '.join(tables)}, not '{spec.format}'."
+        named = " or ".join(tables) or "a data source with upserts, from a package"
+        return f"{mode} with table= requires {named}, not '{spec.format}'."
     if spec.source == console.FORMAT:
         return None
     if upserts is None or upserts.write is None:
+        able = ", ".join([*with_upserts(of_tables=False), console.FORMAT])
+        able += f" and a table= of {' or '.join(tables)}" if tables else ""
         return (
-            f"{arguments.shown(spec.format)[1:-1]} does not support {mode}, only "
-            f"{', '.join(with_upserts(of_tables=False))}, {console.FORMAT} and a table= of "
-            f"{' or '.join(tables)} "
-            "do: use one of these, output_mode='complete', or ForeachBatch(function, schema)."
+            f"{arguments.shown(spec.format)[1:-1]} does not support {mode}, only {able} do: "
+            "use one of these, output_mode='complete', or ForeachBatch(function, schema)."
         )
     missing = [name for name in upserts.required if not spec.option(name)]
     return (

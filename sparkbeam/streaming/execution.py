@@ -448,10 +448,9 @@ class StreamingExecution:
     def _is_done(self, query: Any) -> bool:
         """Return whether the last micro-batch has been committed."""
         finished = self._hear(query)
-        has_looked = query.status["message"] == "Waiting for data to arrive"
-        if self._number is not None or not has_looked:
+        if self._number is not None or query.status["message"] != "Waiting for data to arrive":
             return finished
-        # If an earlier run has done everything, there is no micro-batch at all.
+        # It has found no data. If an earlier run has done everything, there is no micro-batch.
         return self._hear_of(self._feedback.last_number())
 
     def _is_over(self) -> bool:

@@ -265,8 +265,10 @@ def read(batches: Iterator[pa.RecordBatch]) -> Iterator[CellsRead]:
         for part in _parts(batch):
             is_whole = bool(waiting) and waiting[-1].column(1)[-1] != part.column(1)[0]
             if waiting and size >= (_WHOLE_BYTES if is_whole else max(_WHOLE_BYTES, _MOST_BYTES)):
-                bucket, order = part.column(1)[0].as_py(), part.column(2)[0].as_py()
-                until = None if is_whole else (int.from_bytes(bucket, "big"), order)
+                until = None
+                if not is_whole:
+                    bucket, order = part.column(1)[0].as_py(), part.column(2)[0].as_py()
+                    until = int.from_bytes(bucket, "big"), order
                 yield _read(waiting, until)
                 waiting, size = [], 0
             waiting.append(part)

@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 import apache_beam as beam
+import numpy as np
 import pyarrow as pa
 
 from sparkbeam.accumulators.vectorized_accumulator import (
@@ -64,6 +65,19 @@ class Combine:
         """
         column = column_of_keys(keys)
         return None if column is None else self._totals(column.take(places), numbers, in_list=True)
+
+    def groups(self, keys: list[Any], numbers: Numbers) -> Totals | list[tuple[Any, list[Any]]]:
+        """Return keys, each with a list of one accumulator; as columns if the keys make one.
+
+        Args:
+            numbers: of each key.
+        """
+        found = self.grouped(keys, np.arange(len(keys)), numbers)
+        if found is not None:
+            return found
+        assert self.form is not None
+        accumulators = self.form.accumulators(numbers, self.combine_fn)
+        return [(key, [one]) for key, one in zip(keys, accumulators, strict=True)]
 
     def unlisted(self, totals: Totals) -> Totals:
         """Return the same with an accumulator for each key, not a list of one.

@@ -250,7 +250,7 @@ MAPPED = [
     lambda x: str.upper(x.inner.s),
     lambda x: getattr(x, "a") + getattr(x.inner, "i"),  # noqa: B009
 ]
-"""What neither :mod:`operations` has nor the functions that :mod:`writing` writes."""
+"""Functions that neither :mod:`operations` has nor :mod:`writing` writes."""
 
 
 @pytest.mark.parametrize("function", MAPPED)

@@ -56,7 +56,7 @@ VERSIONS = {
 """Names of what depends on the version of Spark."""
 
 
-def told(error: str, format: str, **options: str) -> None:
+def fail(error: str, format: str, **options: str) -> None:
     """Fail as a sink does for which Spark has an error; it has no version of Spark."""
     found = problem(PySparkException(error), format, tuple(options.items()))
     for version, name in VERSIONS.items():

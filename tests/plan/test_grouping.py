@@ -62,7 +62,7 @@ COMBINES: dict[str, Any] = {
 AGGREGATORS = [None, SessionAggregator.ORDERED, SessionAggregator.CANONICAL]
 
 
-def told(how: Grouping) -> str:
+def text_of(how: Grouping) -> str:
     parts = [how.strategy.name, str(how.format), how.reason]
     parts += ["merges columns"] * how.merges_columns
     parts += [f"{how.aggregator.name}: {how.aggregator_reason}"] if how.aggregator else []
@@ -82,11 +82,11 @@ def test_the_windowing_and_the_combine_decide(golden: Golden, streaming: bool) -
                     sessions=asked,
                 )
                 assert how.combines == (fn is not None)
-                line = f"{combine}: {told(how)}"
+                line = f"{combine}: {text_of(how)}"
                 if asked is None:
                     texts.setdefault(name, []).append(line)
                 elif line != texts[name][-1]:
-                    texts[name].append(f"  with the {asked.value} aggregator: {told(how)}")
+                    texts[name].append(f"  with the {asked.value} aggregator: {text_of(how)}")
     golden(f"groupings in {'streaming' if streaming else 'batch'}.txt", sections(texts))
 
 

@@ -1,4 +1,4 @@
-"""What readers see of side inputs that fire, said plainly: the reference for the runner.
+"""A plain model of side inputs that fire, as readers see them: the reference for the runner.
 
 :func:`expected` follows what happens event by event, as :mod:`trigger_model` does for the panes of
 one key. The rules are those of docs/streaming.md#side-inputs.
@@ -74,7 +74,7 @@ def key_of(number: int) -> str:
 
 
 class View:
-    """What there is of each window of a side input."""
+    """Content of each window of a side input."""
 
     def __init__(self, lookup: Lookup) -> None:
         self._lookup = lookup
@@ -99,14 +99,14 @@ class View:
         return spans(self._lookup.windowing.windowfn, span[1] - 1)[-1]
 
     def is_ready(self, span: Span, watermark: float) -> bool:
-        """Whether an element in a window of the main input need not wait."""
+        """True if an element in a window of the main input need not wait."""
         target = self.target(span)
         if watermark >= target[1]:
             return True
         return self._early and not self._adds_up and target in self._found
 
     def shown(self, span: Span) -> Any:
-        """What is seen in a window of the main input, as plain data."""
+        """Content for a window of the main input, as plain data."""
         found = self._found.get(self.target(span), {})
         pairs = [pair for group in found.values() for pair in group]
         content: Any = pairs
@@ -124,7 +124,7 @@ KEYS = ("a", "b", "all")
 
 
 def plain(view: str, content: Any) -> Any:
-    """What a view shows as plain data, without the order of its elements."""
+    """A view as plain data, without the order of its elements."""
     match view:
         case "dict":
             return sorted(content.items())
@@ -156,7 +156,7 @@ class Lookups:
 
     @property
     def late(self) -> int:
-        """How many elements a grouping has dropped, in how many windows each."""
+        """Number of elements that a grouping has dropped, each counted once per window."""
         return sum(model.outcome.late for model in self._models.values()) if self._fires else 0
 
     def happens(self, event: Event) -> None:
@@ -195,7 +195,7 @@ class Lookups:
         self._watermark = min(model.output for model in self._models.values())
 
     def _pairs(self, group: str, values: tuple[int, ...]) -> Iterator[Pair]:
-        """What a pane becomes; of an event, elements with an earlier timestamp come first."""
+        """Output of a pane; of an event, elements with an earlier timestamp come first."""
         if self._lookup.made == "elements":
             values = tuple(sorted(values, key=self._arrived.__getitem__))
         if self._newest:
@@ -215,7 +215,7 @@ class Lookups:
 
 
 def expected(lookup: Lookup, events: list[Event]) -> Lookups:
-    """What has been seen when both inputs have ended behind the events."""
+    """All that has been seen when both inputs have ended behind the events."""
     found = Lookups(lookup)
     for event in [*events, Watermark(FOREVER)]:
         found.happens(event)

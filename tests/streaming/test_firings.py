@@ -52,7 +52,7 @@ LATE = AfterWatermark(early=AfterCount(1), late=AfterCount(1))
 TIMES = 10 if is_whole() else 1
 
 found: list[tuple[int, Seen]] = []
-"""What the readers of the pipeline that runs in this process have seen, by the number of each."""
+"""Content that readers of the pipeline in this process have seen, by the number of each."""
 
 VIEWS: dict[str, Callable[[Any], Any]] = {
     "singleton": lambda of: AsSingleton(of, default_value=None),
@@ -129,7 +129,7 @@ BETWEEN: dict[str, Callable[[Any], Any]] = {
 
 @beam.ptransform_fn
 def Made(numbers: Any, lookup: Lookup) -> Any:
-    """What the view of a lookup is of."""
+    """The PCollection that a lookup views."""
     into = windows(
         lookup.windowing.triggerfn,
         lookup.windowing.accumulation_mode,
@@ -292,7 +292,7 @@ def seen(
     spark: Spark | None = None,
     folder: Path | None = None,
 ) -> tuple[list[Any], Any]:
-    """What each element of the main input sees of a side input, by its name, and the result."""
+    """Views of a side input by each element of the main input, by its name, and the result."""
     found.clear()
     flags = "--allow_unsafe_triggers", "--shards=2"
     with streaming_pipeline(spark or Spark(), folder, *flags) as p:

@@ -1,4 +1,4 @@
-"""Which key holds a watermark, where its page is large."""
+"""The key that holds a watermark, where its page is large."""
 
 import pytest
 

@@ -43,7 +43,7 @@ def grouped(p: beam.Pipeline) -> None:
     _ = pairs | beam.GroupByKey() | "After" >> beam.Map(str)
 
 
-def kept(p: beam.Pipeline) -> None:
+def lingering(p: beam.Pipeline) -> None:
     events = TestStream(coder=StrUtf8Coder())
     events = events.add_elements([TimestampedValue(word * 1000, 5) for word in "abc"])
     events = events.advance_watermark_to(11).advance_watermark_to(30)
@@ -110,7 +110,7 @@ def holders(p: beam.Pipeline) -> None:
     _ = windowed | "Group" >> beam.GroupByKey() | "Grouped" >> beam.Map(str)
 
 
-def told(stage: StageProgress) -> str:
+def line_of(stage: StageProgress) -> str:
     marks = [
         f"{name} {'the end' if mark == MAX_TIMESTAMP else mark.micros // SECOND}"
         for name, mark in (
@@ -126,7 +126,7 @@ def told(stage: StageProgress) -> str:
     return f"  {stage.name}: {', '.join([*marks, counts, *held, *late])}"
 
 
-@pytest.mark.parametrize("build", [grouped, kept, waiting, late, twice, holders])
+@pytest.mark.parametrize("build", [grouped, lingering, waiting, late, twice, holders])
 def test_each_micro_batch_tells_of_its_stages(
     build: Callable[[beam.Pipeline], None], snapshots: list[StreamingProgress], golden: Golden
 ) -> None:
@@ -136,7 +136,7 @@ def test_each_micro_batch_tells_of_its_stages(
     assert all(snapshot.per_second >= 0 for snapshot in snapshots)
     for each in snapshots:
         assert each.dropped_late == sum(stage.dropped_late for stage in each.stages)
-    texts = {str(each.micro_batch): map(told, each.stages) for each in snapshots}
+    texts = {str(each.micro_batch): map(line_of, each.stages) for each in snapshots}
     golden(f"progress of {build.__name__}.txt", sections(texts))
 
 

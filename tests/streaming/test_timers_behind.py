@@ -95,7 +95,7 @@ def step_by_step() -> TestStream:
 
 
 def expected(kind: str, plan: Plan, order: str) -> Iterator[tuple[str, str, int]]:
-    """What the timers find: the elements, and what those in event time have added."""
+    """Findings of the timers: the elements, and what those in event time have added."""
     by_clock = {tag for _, sets in plan for domain, tag, _ in sets if domain == "clock"}
     kept = [(1, 1), (2, 2)]
     for tag in order:

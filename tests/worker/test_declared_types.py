@@ -135,35 +135,39 @@ SCHEMA = next(read(0, [*Reading._fields, "at"])).schema
 
 
 def shuffled(p: beam.Pipeline) -> Any:
-    """What comes out of shuffles of all declared types, and of all windows."""
+    """Results of shuffles of all declared types, and of all windows."""
     rows = p | ReadFromArrow([0, 1], read, Reading, timestamp_column="at", schema=SCHEMA)
     texts = []
     for name, (kind, function) in DECLARED.items():
         values = rows | name >> beam.Map(function).with_output_types(kind)
-        texts.append(told(f"{name}: moved", values | f"{name}: moved" >> beam.Reshuffle()))
+        texts.append(as_texts(f"{name}: moved", values | f"{name}: moved" >> beam.Reshuffle()))
         keyed = values | f"{name}: with a key" >> beam.WithKeys(1)
         groups = keyed | f"{name}: grouped" >> beam.GroupByKey()
-        texts.append(told(f"{name}: groups", groups | f"{name}: sorted" >> beam.MapTuple(in_order)))
+        texts.append(
+            as_texts(f"{name}: groups", groups | f"{name}: sorted" >> beam.MapTuple(in_order))
+        )
         if name in AS_KEYS:
             of_keys = beam.Map(lambda one: (one, 1)).with_output_types(
                 tuple.__class_getitem__((kind, int))
             )
             found = values | f"{name}: as keys" >> of_keys | f"{name}: by key" >> beam.GroupByKey()
-            texts.append(told(f"{name}: keys", found | f"{name}: added" >> beam.MapTuple(added)))
+            texts.append(
+                as_texts(f"{name}: keys", found | f"{name}: added" >> beam.MapTuple(added))
+            )
     for name, window_fn in WINDOWS.items():
         some = rows | f"{name}: windows" >> beam.WindowInto(window_fn)
         pairs = some | f"{name}: pairs" >> beam.Map(lambda row: (row.is_on, row.small))
-        texts.append(told(f"{name}: moved", pairs | f"{name}: moved" >> beam.Reshuffle()))
+        texts.append(as_texts(f"{name}: moved", pairs | f"{name}: moved" >> beam.Reshuffle()))
         sums = (
             pairs | f"{name}: by key" >> beam.GroupByKey() | f"{name}: sums" >> beam.MapTuple(added)
         )
-        texts.append(told(f"{name}: sums", sums | f"{name}: moved on" >> beam.Reshuffle()))
+        texts.append(as_texts(f"{name}: sums", sums | f"{name}: moved on" >> beam.Reshuffle()))
     return texts | beam.Flatten()
 
 
-def told(label: str, values: Any) -> Any:
+def as_texts(label: str, values: Any) -> Any:
     """Values as texts in the global window, with all that belongs to them."""
-    placed = values | f"{label}: told" >> beam.ParDo(Placed(), label)
+    placed = values | f"{label}: texts" >> beam.ParDo(Placed(), label)
     return placed | f"{label}: all" >> beam.WindowInto(GlobalWindows())
 
 

@@ -27,7 +27,7 @@ PARTITIONS = 4
 
 
 def plain(event: EventHubsEvent) -> str:
-    """What all endpoints tell of an event."""
+    """Facts of an event that all endpoints have."""
     properties = {key: value for key, value in event.properties.items() if "sparkbeam" not in key}
     return json.dumps([event.partition, event.body.decode(), event.partition_key, properties])
 

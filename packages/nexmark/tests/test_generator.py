@@ -65,11 +65,11 @@ def test_events_are_those_of_the_description(golden: Golden):
     for name, configuration in CONFIGURATIONS.items():
         numbers = in_generator_order(configuration, 0, configuration.events)
         events = map(json_line, EventBatch.generate(configuration, numbers).to_python())
-        texts[name] = told(list(events))
+        texts[name] = digested(list(events))
     golden("events.txt", sections(texts))
 
 
-def told(lines: list[str]) -> list[str]:
+def digested(lines: list[str]) -> list[str]:
     """Return the digest of lines, and some of them."""
     digest = blake2b("\n".join(lines).encode(), digest_size=16).hexdigest()
     return [f"{len(lines)} with the digest {digest}", *lines[:: len(lines) // 4 + 1]]
@@ -162,5 +162,5 @@ def test_draws_are_those_of_java(golden: Golden):
     texts = {}
     for name, draw in ways.items():
         drawn = Random(seeds)
-        texts[name] = told([str(number) for _ in range(4) for number in draw(drawn).tolist()])
+        texts[name] = digested([str(number) for _ in range(4) for number in draw(drawn).tolist()])
     golden("draws.txt", sections(texts))

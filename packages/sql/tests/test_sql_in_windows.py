@@ -48,10 +48,10 @@ def clicks(pipeline: beam.Pipeline, windows: Any = None, **named: Any) -> Any:
 def seen(rows: Any) -> Any:
     """Return the rows with the ends of their windows, in the global window."""
 
-    def told(row: Any, window: Any = beam.DoFn.WindowParam) -> tuple[Any, ...]:
+    def with_window(row: Any, window: Any = beam.DoFn.WindowParam) -> tuple[Any, ...]:
         return (int(window.end), *row)
 
-    return rows | beam.Map(told) | "All" >> beam.WindowInto(GlobalWindows())
+    return rows | beam.Map(with_window) | "All" >> beam.WindowInto(GlobalWindows())
 
 
 N = 400

@@ -203,7 +203,7 @@ def cases() -> Iterator[Any]:
 def ends(table: str, query: str) -> Rows:
     """Return the rows of a query over clicks in windows, with the ends of the windows."""
 
-    def told(row: Any, window: Any = beam.DoFn.WindowParam) -> tuple[Any, ...]:
+    def with_window(row: Any, window: Any = beam.DoFn.WindowParam) -> tuple[Any, ...]:
         return (int(window.end), *row)
 
     def found(pipeline: beam.Pipeline) -> Any:
@@ -212,7 +212,7 @@ def ends(table: str, query: str) -> Rows:
         if not isinstance(windows, GlobalWindows):
             stamp = beam.Map(lambda row: TimestampedValue(row, row.at)).with_output_types(Click)
             rows = rows | stamp | "In windows" >> beam.WindowInto(windows)
-        return rows | SqlTransform(query) | beam.Map(told) | beam.WindowInto(GlobalWindows())
+        return rows | SqlTransform(query) | beam.Map(with_window) | beam.WindowInto(GlobalWindows())
 
     return alike(values(found))
 

@@ -27,7 +27,7 @@ def others(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 @pytest.fixture(scope="module")
 def names(tmp_path_factory: pytest.TempPathFactory) -> Any:
-    """What is found about names of tables and decimals."""
+    """Results with odd names of tables, and with decimals."""
     folder = tmp_path_factory.mktemp("iceberg")
     return table_programs.findings(["iceberg"], iceberg_program.__file__, folder, "names")
 

@@ -63,7 +63,7 @@ class SessionStore:
     """Numbers of sessions in the stripes of pages.
 
     Args:
-        encoded: makes encoded accumulators of numbers.
+        encoded: encodes an accumulator.
         in_columns: sessions are stored in stripes, as their panes are stamped at their end.
     """
 
@@ -263,20 +263,9 @@ class SessionStore:
             order = np.argsort(every.columns[2], kind="stable")
             numbers, starts, ends, _ = (column[order] for column in every.columns)
             if len(order):
-                keys = every.keys.take(pa.array(order)).to_pylist()
-                yield self._block(keys, numbers, starts, ends)
-
-    def _block(
-        self, encoded: Sequence[bytes], numbers: Numbers, starts: Micros, ends: Micros
-    ) -> Block:
-        combine = self._combine
-        keys = list(map(self._decode_key, encoded))
-        values: Any = combine.grouped(keys, np.arange(len(keys)), numbers)
-        if values is None:
-            assert combine.form is not None
-            found = combine.form.accumulators(numbers, combine.combine_fn)
-            values = [(key, [one]) for key, one in zip(keys, found, strict=True)]
-        return Block(_TEMPLATE, values, coded_column(ends - 1), Intervals(starts, ends))
+                encoded = every.keys.take(pa.array(order)).to_pylist()
+                values = self._combine.groups(list(map(self._decode_key, encoded)), numbers)
+                yield Block(_TEMPLATE, values, coded_column(ends - 1), Intervals(starts, ends))
 
 
 def sessions_of(

@@ -130,17 +130,9 @@ class StripeStore:
             for some in by_kind.values():
                 all_keys, all_numbers = zip(*some, strict=True)
                 encoded = pa.concat_arrays(all_keys).to_pylist()
-                yield self._block(template, encoded, np.concatenate(all_numbers))
+                keys = list(map(self._decode_key, encoded))
+                yield Block(template, self._combine.groups(keys, np.concatenate(all_numbers)))
         waiting.clear()
-
-    def _block(self, template: WindowedValue, encoded: list[bytes], numbers: Numbers) -> Block:
-        keys = list(map(self._decode_key, encoded))
-        totals = self._combine.grouped(keys, np.arange(len(keys)), numbers)
-        if totals is not None:
-            return Block(template, totals)
-        found = self._form.accumulators(numbers, self._combine.combine_fn)
-        pairs = zip(keys, found, strict=True)
-        return Block(template, [(key, [accumulator]) for key, accumulator in pairs])
 
 
 def windows_to_records(
