@@ -17,6 +17,7 @@ from sparkbeam.columns.expressions import (
     Const,
     Contents,
     Document,
+    DurationParts,
     Either,
     Evaluate,
     Expression,
@@ -375,6 +376,16 @@ class Graph:
             micros = self.select(condition, yes.micros, no.micros)
             assert isinstance(micros, Expression)
             return TimestampParts(micros)
+        if isinstance(yes, DurationParts) and isinstance(no, DurationParts):
+            micros = self.select(condition, yes.micros, no.micros)
+            assert isinstance(micros, Expression)
+            return DurationParts(micros)
+        if isinstance(yes, IntervalParts) and isinstance(no, IntervalParts):
+            start = self.select(condition, yes.start, no.start)
+            end = self.select(condition, yes.end, no.end)
+            assert isinstance(start, TimestampParts)
+            assert isinstance(end, TimestampParts)
+            return IntervalParts(start, end)
         if isinstance(yes, Stamped) and isinstance(no, Stamped):
             time = self.select(condition, yes.time, no.time)
             assert isinstance(time, TimestampParts)
@@ -505,6 +516,7 @@ _NAMES: dict[type, str] = {
     Nothing: "nothing",
     Stamped: "a TimestampedValue",
     TimestampParts: "a Timestamp",
+    DurationParts: "a Duration",
     IntervalParts: "a window",
     ClassOf: "a class",
 }

@@ -5,16 +5,41 @@ batch, with the default trigger, all elements of a key are there and there is on
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import BoundedWindow
+from apache_beam.transforms.window import BoundedWindow, IntervalWindow, WindowFn
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.canonical_sessions import Merges
-from sparkbeam.wire.rounding import coded
+from sparkbeam.wire.rounding import coded, coded_span
 from sparkbeam.worker.group_timestamps import ON_TIME, stamps_of
+from sparkbeam.worker.row_formats.group_packs import SPAN
+
+
+def merged_spans(window_fn: WindowFn, keys: Iterable[bytes]) -> dict[bytes, bytes]:
+    """Return each key with the window that remains after merging, by the key with its window.
+
+    Args:
+        keys: keys, each followed by a :data:`SPAN`, all of some keys.
+    """
+    by_key: dict[bytes, list[bytes]] = defaultdict(list)
+    for key in keys:
+        by_key[key[: -SPAN.size]].append(key)
+    into: dict[bytes, bytes] = {}
+    for bare, several in by_key.items():
+        windows = [_window(SPAN.unpack(key[-SPAN.size :])) for key in several]
+        merges = Merges(windows)
+        window_fn.merge(merges)
+        for key, window in zip(several, windows, strict=True):
+            into[key] = bare + SPAN.pack(*coded_span(merges.result(window)))
+    return into
+
+
+def _window(span: tuple[int, int]) -> BoundedWindow:
+    start, end = span
+    return IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
 
 
 class MergingGroups:

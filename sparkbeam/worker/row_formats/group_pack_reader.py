@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import GlobalWindow, GlobalWindows, IntervalWindow
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows, IntervalWindow, WindowFn
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -25,8 +25,9 @@ from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead, bucket_an
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
 from sparkbeam.worker.group_timestamps import pane_of
+from sparkbeam.worker.grouping.merging import merged_spans
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.row_formats.group_packs import SPAN, spans_of
+from sparkbeam.worker.row_formats.group_packs import SPAN, joined, spans_of
 from sparkbeam.worker.row_formats.group_rows import by_window
 from sparkbeam.worker.row_formats.group_values import LIST_BYTES, RunCoder, ValuesBuilder
 from sparkbeam.worker.row_formats.row_cells import RowCells
@@ -50,6 +51,7 @@ class _Groups:
         self._cells = RowCells(pair.value_coder())
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._pane = pane_of(windowing)
+        self._merging = windowing.windowfn if windowing.windowfn.is_merging() else None
         self._open: CellsOfKeys | None = None
         self._built: dict[bytes, ValuesBuilder] = {}
 
@@ -57,9 +59,13 @@ class _Groups:
         """Yield the groups of rows."""
         for some in read:
             if (runs := some.some.get(CellKind.RUNS)) is not None:
+                if self._merging is not None:
+                    runs = _spans_behind_keys(runs)
                 for key, run in zip(runs.keys.to_pylist(), runs.cells.to_pylist(), strict=True):
                     self._builder(self._built, key).append(run)
             values, built = self._complete(some.some.get(CellKind.VALUES), some.until)
+            if self._merging is not None:
+                values, built = self._merged(self._merging, values, built)
             if values is not None and len(values):
                 yield from self._of_columns(values, built)
             yield from by_window(self._elements(built), self._template)
@@ -77,10 +83,33 @@ class _Groups:
             is_open = _is_open(values.keys, *until)
             self._open = values.take(np.flatnonzero(is_open))
             values = values.take(np.flatnonzero(~is_open))
-        keys = list(built)
-        for key in itertools.compress(keys, _is_open(pa.array(keys, pa.binary()), *until)):
-            self._built[key] = built.pop(key)
+        if built:
+            encoded = pa.array(list(built), pa.binary())
+            row_keys = encoded if self._merging is None else _without_spans(encoded)
+            for key in itertools.compress(list(built), _is_open(row_keys, *until)):
+                self._built[key] = built.pop(key)
         return values, built
+
+    def _merged(
+        self, window_fn: WindowFn, values: CellsOfKeys | None, built: dict[bytes, ValuesBuilder]
+    ) -> tuple[CellsOfKeys | None, dict[bytes, ValuesBuilder]]:
+        """Return the values of complete keys by their merged windows, which follow the keys."""
+        keys: list[bytes] = []
+        if values is not None and len(values):
+            values = _spans_behind_keys(values)
+            found = values.keys.dictionary_encode()
+            keys = found.dictionary.to_pylist()
+        into = merged_spans(window_fn, dict.fromkeys([*keys, *built]))
+        if values is not None and keys:
+            merged = pa.array([into[key] for key in keys], pa.binary())
+            values = CellsOfKeys(take_cells(merged, found.indices.to_numpy()), values.cells)
+        others: dict[bytes, ValuesBuilder] = {}
+        for key, builder in built.items():
+            if into[key] in others:
+                others[into[key]].extend(builder)
+            else:
+                others[into[key]] = builder
+        return values, others
 
     def _builder(self, builders: dict[bytes, ValuesBuilder], key: bytes) -> ValuesBuilder:
         if key not in builders:
@@ -167,6 +196,14 @@ def _is_open(keys: pa.Array, bucket: int, order: int) -> Any:
         return np.zeros(0, np.bool_)
     buckets, orders = bucket_and_order(keys)
     return (buckets == bucket) & (orders >= order)
+
+
+def _spans_behind_keys(some: CellsOfKeys) -> CellsOfKeys:
+    """Return the same with the window before each cell behind its key."""
+    offsets, data = offsets_of(some.cells).astype(np.int64), buffer_of(some.cells)
+    starts = offsets[:-1] + SPAN.size
+    spans = between(data, offsets[:-1], starts)
+    return CellsOfKeys(joined(some.keys, spans), between(data, starts, offsets[1:]))
 
 
 def _without_spans(keys: pa.Array) -> pa.Array:
