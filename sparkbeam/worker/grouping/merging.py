@@ -1,4 +1,4 @@
-"""Groups of merging windows that fire once: one call of the WindowFn for each key.
+"""Merging of windows by a WindowFn, in one call for each key.
 
 Beam's trigger driver merges windows with each batch of elements and keeps state for later panes. In
 batch, with the default trigger, all elements of a key are there and there is one pane.
@@ -6,10 +6,11 @@ batch, with the default trigger, all elements of a key are there and there is on
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, IntervalWindow, WindowFn
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import Duration, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.canonical_sessions import Merges
@@ -22,24 +23,100 @@ def merged_spans(window_fn: WindowFn, keys: Iterable[bytes]) -> dict[bytes, byte
     """Return each key with the window that remains after merging, by the key with its window.
 
     Args:
-        keys: keys, each followed by a :data:`SPAN`, all of some keys.
+        keys: each followed by a :data:`SPAN`; all of those that the keys have.
     """
     by_key: dict[bytes, list[bytes]] = defaultdict(list)
     for key in keys:
         by_key[key[: -SPAN.size]].append(key)
     into: dict[bytes, bytes] = {}
     for bare, several in by_key.items():
-        windows = [_window(SPAN.unpack(key[-SPAN.size :])) for key in several]
-        merges = Merges(windows)
+        windows = [_window(*SPAN.unpack(key[-SPAN.size :])) for key in several]
+        merges = _MergesOfOne(windows)
         window_fn.merge(merges)
         for key, window in zip(several, windows, strict=True):
-            into[key] = bare + SPAN.pack(*coded_span(merges.result(window)))
+            result = merges.result(window)
+            into[key] = key if result is window else bare + SPAN.pack(*coded_span(result))
     return into
 
 
-def _window(span: tuple[int, int]) -> BoundedWindow:
-    start, end = span
-    return IntervalWindow(Timestamp(micros=start), Timestamp(micros=end))
+def _window(start: int, end: int) -> IntervalWindow:
+    return IntervalWindow(_Instant(start), _Instant(end))
+
+
+class _Instant(Timestamp):
+    """Timestamp that is compared and subtracted as an int: merging does little else."""
+
+    __slots__ = ("micros",)
+
+    _precision = Timestamp.MICROS_PRECISION
+
+    def __init__(self, micros: int) -> None:
+        self.micros: int = micros
+
+    @property
+    def _seconds(self) -> int:
+        return self.micros // 1_000_000
+
+    @property
+    def _subseconds(self) -> int:
+        return self.micros % 1_000_000
+
+    def __sub__(self, other: Any) -> Any:
+        if type(other) is not _Instant:
+            return super().__sub__(other)
+        found = Duration.__new__(Duration)
+        found.micros = self.micros - other.micros
+        return found
+
+    def __eq__(self, other: object) -> bool:
+        return self.micros == other.micros if type(other) is _Instant else super().__eq__(other)
+
+    def __lt__(self, other: Any) -> bool:
+        return self.micros < other.micros if type(other) is _Instant else super().__lt__(other)
+
+    def __gt__(self, other: Any) -> bool:
+        return self.micros > other.micros if type(other) is _Instant else super().__gt__(other)
+
+    def __le__(self, other: Any) -> bool:
+        return self.micros <= other.micros if type(other) is _Instant else super().__le__(other)
+
+    def __ge__(self, other: Any) -> bool:
+        return self.micros >= other.micros if type(other) is _Instant else super().__ge__(other)
+
+    __hash__ = Timestamp.__hash__
+
+    def __reduce__(self) -> tuple[type, tuple[int, int]]:
+        return Timestamp, (0, self.micros)
+
+
+class _MergesOfOne(WindowFn.MergeContext):
+    """Record of the windows of a key that become one, by identity as far as possible."""
+
+    def __init__(self, windows: list[IntervalWindow]) -> None:
+        super().__init__(windows)
+        self._known = set(map(id, windows))
+        self._equal: dict[BoundedWindow, BoundedWindow] = {}
+        self._into: dict[int, BoundedWindow] = {}
+
+    def merge(self, to_be_merged: Any, merge_result: BoundedWindow) -> None:
+        result = self._one(merge_result)
+        for window in map(self._one, to_be_merged):
+            if window is not result:
+                self._into[id(window)] = result
+
+    def _one(self, window: BoundedWindow) -> BoundedWindow:
+        """Return the object that stands for equal windows."""
+        if id(window) in self._known:
+            return window
+        if not self._equal:
+            self._equal = {one: one for one in self.windows}
+        return self._equal.setdefault(window, window)
+
+    def result(self, window: BoundedWindow) -> BoundedWindow:
+        """Return the final window that a window has been merged into."""
+        while id(window) in self._into:
+            window = self._into[id(window)]
+        return window
 
 
 class MergingGroups:

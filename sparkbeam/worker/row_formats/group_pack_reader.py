@@ -29,11 +29,13 @@ from sparkbeam.worker.grouping.merging import merged_spans
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.row_formats.group_packs import SPAN, joined, spans_of
 from sparkbeam.worker.row_formats.group_rows import by_window
-from sparkbeam.worker.row_formats.group_values import LIST_BYTES, RunCoder, ValuesBuilder
+from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.row_formats.row_cells import RowCells
 from sparkbeam.worker.value_columns import Column, column_of, column_of_keys
 
 _NAMES = ("0", "1")
+LIST_BYTES = 1 << 20
+"""Maximum size of the cells of a group that is a list in a column, in bytes."""
 
 
 def packed_groups(

@@ -34,7 +34,7 @@ from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import are_scattered, in_slots
 
 _MOST_WAITING = 32 << 20
-_LARGE = 32 << 10
+_LARGE = 512 << 10
 """Size of values above which those of a key are a run, in bytes."""
 
 SPAN = struct.Struct(">qq")
