@@ -384,7 +384,7 @@ def constructed(graph: Graph, kind: Any, args: tuple[Item, ...], by_name: dict[s
     if kind is Duration or (kind is Timestamp and len(args) <= 1):
         zero = graph.const(0)
         names = ("seconds", "micros")
-        return times.made(graph, kind, *_bound(names, dict.fromkeys(names, zero), args, by_name))
+        return times.time_of(graph, kind, *_bound(names, dict.fromkeys(names, zero), args, by_name))
     if is_plain_namedtuple(kind):
         missing = [name for name in kind._fields[len(args) :] if name not in by_name]
         defaults = {

@@ -24,6 +24,7 @@ from sparkbeam.columns.expressions import (
     Held,
     IntervalParts,
     Item,
+    Listed,
     Named,
     Slice,
     TimestampParts,
@@ -230,6 +231,8 @@ class Objects:
             return operators.tuple_of(self._graph, fields)
         if all(isinstance(item, Held | Const) for item in items):
             return Held(tuple(item.value for item in items if isinstance(item, Held | Const)))
+        if any(isinstance(item, IntervalParts) for item in items):
+            return Listed(tuple(items))
         odd = next(item for item in items if not isinstance(item, Expression | TimestampParts))
         raise NotCompiled(f"it makes a tuple with {named(odd)} in it")
 

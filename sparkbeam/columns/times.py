@@ -61,7 +61,7 @@ def computed(graph: Graph, symbol: str, left: Item, right: Item) -> Item:
     kind = _ARITHMETIC.get((symbol, type(one), type(other)))  # type: ignore[arg-type]
     if one is None or kind is None:
         raise NotCompiled(f"it computes {named(left)} {symbol} {named(right)}")
-    return kind(_number(binary(graph, symbol, one.micros, other.micros)))
+    return kind(_node(binary(graph, symbol, one.micros, other.micros)))
 
 
 def _time(graph: Graph, item: Item) -> Time | None:
@@ -84,35 +84,43 @@ def duration(graph: Graph, item: Item) -> DurationParts:
     return DurationParts(_micros_of_seconds(graph, item))
 
 
-def made(graph: Graph, kind: type, seconds: Item, micros: Item) -> Time:
+def time_of(graph: Graph, kind: type, seconds: Item, micros: Item) -> Time:
     """Return a Timestamp or a Duration of seconds and microseconds."""
-    parts = [_number(part, kind.__name__) for part in (seconds, micros)]
+    refusal = f"it makes a {kind.__name__} of something other than a number"
+    parts = [_number(part, refusal) for part in (seconds, micros)]
     total = _micros_of_seconds(graph, parts[0])
     if not isinstance(micros, Const) or micros.value:
-        total = _number(binary(graph, "+", total, _whole(graph, as_number(graph, parts[1]))))
+        total = _node(binary(graph, "+", total, _whole(graph, as_number(graph, parts[1]))))
     return TimestampParts(total) if kind is Timestamp else DurationParts(total)
 
 
 def _micros_of_seconds(graph: Graph, seconds: Item) -> Expression:
-    number = as_number(graph, _number(seconds))
-    return _whole(graph, _number(binary(graph, "*", number, graph.const(_MICROS))))
+    number = _number(seconds, f"it uses {named(seconds)} as a timestamp")
+    if isinstance(number, Const):
+        return _whole(graph, Const(number.shape, number.value * _MICROS))
+    return _whole(graph, _node(binary(graph, "*", as_number(graph, number), graph.const(_MICROS))))
 
 
 def _whole(graph: Graph, number: Expression) -> Expression:
-    if number.shape != FLOAT:
-        graph.require(number)
-        return number
-    if not isinstance(number, Const):
+    if isinstance(number, Const):
+        try:
+            return graph.const(int(number.value))
+        except (OverflowError, ValueError) as error:
+            raise NotCompiled(f"it raises {type(error).__name__}") from None
+    if number.shape == FLOAT:
         return graph.apply(number_kernels.truncated, INT, number)
-    try:
-        return graph.const(int(number.value))
-    except (OverflowError, ValueError) as error:
-        raise NotCompiled(f"it raises {type(error).__name__}") from None
+    graph.require(number)
+    return number
 
 
-def _number(item: Item, made: str = "time") -> Expression:
+def _number(item: Item, refusal: str) -> Expression:
     if not isinstance(item, Expression) or item.shape not in NUMBERS:
-        raise NotCompiled(f"it makes a {made} of {named(item)}")
+        raise NotCompiled(refusal)
+    return item
+
+
+def _node(item: Item) -> Expression:
+    assert isinstance(item, Expression)
     return item
 
 
@@ -153,9 +161,7 @@ def whole_seconds(graph: Graph, micros: Expression) -> Item:
 
 def newest(graph: Graph, window: IntervalParts) -> TimestampParts:
     """Return the last Timestamp in a window."""
-    micros = binary(graph, "-", window.end.micros, graph.const(1))
-    assert isinstance(micros, Expression)
-    return TimestampParts(micros)
+    return TimestampParts(_node(binary(graph, "-", window.end.micros, graph.const(1))))
 
 
 def of_datetime(graph: Graph, owner: Expression, name: str, args: tuple[Item, ...]) -> Item:

@@ -25,7 +25,8 @@ def _takes_packs(stage: Stage) -> bool:
     how = stage.grouping
     if stage.exchange is not Exchange.BY_KEY or how is None or how.combines:
         return False
-    if how.strategy not in (GroupStrategy.WINDOWS, GroupStrategy.MERGING):
+    is_known = how.strategy in (GroupStrategy.WINDOWS, GroupStrategy.MERGING)
+    if not is_known or how.format.stored:
         return False
     assert stage.grouped is not None
     windowing = parsed(stage).windowing(stage.grouped)

@@ -260,7 +260,7 @@ _NO_KERNELS = {
     "lookups": {"table_array"},
     "times": {
         *("is_timestamp", "is_datetime", "micros_of", "of_datetime"),
-        *("micros_in", "whole_seconds", "newest"),
+        *("micros_in", "whole_seconds", "newest", "computed", "moment", "duration", "time_of"),
     },
 }
 """What is public in modules of kernels and none."""

@@ -30,12 +30,13 @@ def merged_spans(window_fn: WindowFn, keys: Iterable[bytes]) -> dict[bytes, byte
         by_key[key[: -SPAN.size]].append(key)
     into: dict[bytes, bytes] = {}
     for bare, several in by_key.items():
-        windows = [_window(*SPAN.unpack(key[-SPAN.size :])) for key in several]
-        merges = _MergesOfOne(windows)
+        windows: list[BoundedWindow] = [_window(*SPAN.unpack(key[-SPAN.size :])) for key in several]
+        known = dict(zip(map(id, windows), several, strict=True))
+        merges = Merges(windows)
         window_fn.merge(merges)
         for key, window in zip(several, windows, strict=True):
             result = merges.result(window)
-            into[key] = key if result is window else bare + SPAN.pack(*coded_span(result))
+            into[key] = known.get(id(result)) or bare + SPAN.pack(*coded_span(result))
     return into
 
 
@@ -87,36 +88,6 @@ class _Instant(Timestamp):
 
     def __reduce__(self) -> tuple[type, tuple[int, int]]:
         return Timestamp, (0, self.micros)
-
-
-class _MergesOfOne(WindowFn.MergeContext):
-    """Record of the windows of a key that become one, by identity as far as possible."""
-
-    def __init__(self, windows: list[IntervalWindow]) -> None:
-        super().__init__(windows)
-        self._known = set(map(id, windows))
-        self._equal: dict[BoundedWindow, BoundedWindow] = {}
-        self._into: dict[int, BoundedWindow] = {}
-
-    def merge(self, to_be_merged: Any, merge_result: BoundedWindow) -> None:
-        result = self._one(merge_result)
-        for window in map(self._one, to_be_merged):
-            if window is not result:
-                self._into[id(window)] = result
-
-    def _one(self, window: BoundedWindow) -> BoundedWindow:
-        """Return the object that stands for equal windows."""
-        if id(window) in self._known:
-            return window
-        if not self._equal:
-            self._equal = {one: one for one in self.windows}
-        return self._equal.setdefault(window, window)
-
-    def result(self, window: BoundedWindow) -> BoundedWindow:
-        """Return the final window that a window has been merged into."""
-        while id(window) in self._into:
-            window = self._into[id(window)]
-        return window
 
 
 class MergingGroups:
