@@ -505,6 +505,8 @@ def named(item: Item) -> str:
         return str(item.shape)
     if isinstance(item, Either):
         return either(named(item.yes), named(item.no))
+    if isinstance(item, Listed) and any(isinstance(one, IntervalParts) for one in item.items):
+        return "a window"
     if isinstance(item, Contents):
         return f"a {item.kind.__name__}, which may change"
     return _NAMES.get(type(item), "an object")

@@ -25,8 +25,7 @@ def _takes_packs(stage: Stage) -> bool:
     how = stage.grouping
     if stage.exchange is not Exchange.BY_KEY or how is None or how.combines:
         return False
-    is_known = how.strategy in (GroupStrategy.WINDOWS, GroupStrategy.MERGING)
-    if not is_known or how.format.stored:
+    if how.strategy is GroupStrategy.TRIGGERS or how.format.stored:
         return False
     assert stage.grouped is not None
     windowing = parsed(stage).windowing(stage.grouped)

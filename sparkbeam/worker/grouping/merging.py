@@ -5,29 +5,40 @@ batch, with the default trigger, all elements of a key are there and there is on
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import BoundedWindow, IntervalWindow, WindowFn
+from apache_beam.transforms.window import BoundedWindow, IntervalWindow, Sessions, WindowFn
 from apache_beam.utils.timestamp import Duration, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.canonical_sessions import Merges
 from sparkbeam.wire.rounding import coded, coded_span
 from sparkbeam.worker.group_timestamps import ON_TIME, stamps_of
-from sparkbeam.worker.row_formats.group_packs import SPAN
+from sparkbeam.worker.row_formats.group_packs import (
+    SPAN,
+    joined,
+    packed_spans,
+    spans_of,
+    without_spans,
+)
 
 
-def merged_spans(window_fn: WindowFn, keys: Iterable[bytes]) -> dict[bytes, bytes]:
-    """Return each key with the window that remains after merging, by the key with its window.
+def merged_spans(window_fn: WindowFn, keys: pa.Array) -> pa.Array:
+    """Return each key with the window that remains after merging.
 
     Args:
-        keys: each followed by a :data:`SPAN`; all of those that the keys have.
+        keys: at least one, each followed by a :data:`SPAN`; all that there are of some keys.
     """
-    by_key: dict[bytes, list[bytes]] = defaultdict(list)
-    for key in keys:
-        by_key[key[: -SPAN.size]].append(key)
+    if type(window_fn) is Sessions:
+        return _in_sessions(keys)
+    by_key: dict[bytes, dict[bytes, None]] = defaultdict(dict)
+    encoded = keys.to_pylist()
+    for key in encoded:
+        by_key[key[: -SPAN.size]][key] = None
     into: dict[bytes, bytes] = {}
     for bare, several in by_key.items():
         windows: list[BoundedWindow] = [_window(*SPAN.unpack(key[-SPAN.size :])) for key in several]
@@ -37,7 +48,23 @@ def merged_spans(window_fn: WindowFn, keys: Iterable[bytes]) -> dict[bytes, byte
         for key, window in zip(several, windows, strict=True):
             result = merges.result(window)
             into[key] = known.get(id(result)) or bare + SPAN.pack(*coded_span(result))
-    return into
+    return pa.array([into[key] for key in encoded], pa.binary())
+
+
+def _in_sessions(keys: pa.Array) -> pa.Array:
+    """Merge sessions of the same gap: in order of their starts, the ends are in order, too."""
+    bare = without_spans(keys)
+    places = bare.dictionary_encode().indices.to_numpy()
+    starts, ends = spans_of(keys)
+    order = np.lexsort((starts, places))
+    starts, ends, places = starts[order], ends[order], places[order]
+    is_first = np.append(True, (places[1:] != places[:-1]) | (starts[1:] >= ends[:-1]))
+    firsts = np.flatnonzero(is_first)
+    counts = np.diff(np.append(firsts, len(order)))
+    found = np.empty((2, len(order)), np.int64)
+    found[0, order] = np.repeat(starts[firsts], counts)
+    found[1, order] = np.repeat(ends[firsts + counts - 1], counts)
+    return joined(bare, packed_spans(*found))
 
 
 def _window(start: int, end: int) -> IntervalWindow:

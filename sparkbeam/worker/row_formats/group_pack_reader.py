@@ -27,7 +27,7 @@ from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
 from sparkbeam.worker.group_timestamps import pane_of
 from sparkbeam.worker.grouping.merging import merged_spans
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.row_formats.group_packs import SPAN, joined, spans_of
+from sparkbeam.worker.row_formats.group_packs import SPAN, joined, spans_of, without_spans
 from sparkbeam.worker.row_formats.group_rows import by_window
 from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.row_formats.row_cells import RowCells
@@ -87,31 +87,30 @@ class _Groups:
             values = values.take(np.flatnonzero(~is_open))
         if built:
             encoded = pa.array(list(built), pa.binary())
-            row_keys = encoded if self._merging is None else _without_spans(encoded)
+            row_keys = encoded if self._merging is None else without_spans(encoded)
             for key in itertools.compress(list(built), _is_open(row_keys, *until)):
                 self._built[key] = built.pop(key)
         return values, built
 
     def _merged(
         self, window_fn: WindowFn, values: CellsOfKeys | None, built: dict[bytes, ValuesBuilder]
-    ) -> tuple[CellsOfKeys | None, dict[bytes, ValuesBuilder]]:
+    ) -> tuple[CellsOfKeys, dict[bytes, ValuesBuilder]]:
         """Return the values of complete keys by their merged windows, which follow the keys."""
-        keys: list[bytes] = []
-        if values is not None and len(values):
+        if values is None or not len(values):
+            values = CellsOfKeys.joined([])
+        else:
             values = _spans_behind_keys(values)
-            found = values.keys.dictionary_encode()
-            keys = found.dictionary.to_pylist()
-        into = merged_spans(window_fn, dict.fromkeys([*keys, *built]))
-        if values is not None and keys:
-            merged = pa.array([into[key] for key in keys], pa.binary())
-            values = CellsOfKeys(take_cells(merged, found.indices.to_numpy()), values.cells)
+        found = values.keys.dictionary_encode()
+        every = pa.concat_arrays([found.dictionary, pa.array(list(built), pa.binary())])
+        into = merged_spans(window_fn, every) if len(every) else every
         others: dict[bytes, ValuesBuilder] = {}
-        for key, builder in built.items():
-            if into[key] in others:
-                others[into[key]].extend(builder)
+        merged = into.slice(len(found.dictionary)).to_pylist()
+        for key, builder in zip(merged, built.values(), strict=True):
+            if key in others:
+                others[key].extend(builder)
             else:
-                others[into[key]] = builder
-        return values, others
+                others[key] = builder
+        return CellsOfKeys(take_cells(into, found.indices.to_numpy()), values.cells), others
 
     def _builder(self, builders: dict[bytes, ValuesBuilder], key: bytes) -> ValuesBuilder:
         if key not in builders:
@@ -156,7 +155,7 @@ class _Groups:
 
     def _column(self, keys: pa.Array, groups: pa.ListArray) -> Column | None:
         """Return groups as a column; None if keys or values form none."""
-        encoded = keys if self._is_global else _without_spans(keys)
+        encoded = keys if self._is_global else without_spans(keys)
         names = column_of_keys(list(map(self._decode_key, encoded.to_pylist())))
         items = None if names is None else _joined(list(self._cells.decode(groups.flatten())))
         if names is None or items is None:
@@ -206,12 +205,6 @@ def _spans_behind_keys(some: CellsOfKeys) -> CellsOfKeys:
     starts = offsets[:-1] + SPAN.size
     spans = between(data, offsets[:-1], starts)
     return CellsOfKeys(joined(some.keys, spans), between(data, starts, offsets[1:]))
-
-
-def _without_spans(keys: pa.Array) -> pa.Array:
-    """Return keys without the windows behind them."""
-    offsets = offsets_of(keys).astype(np.int64)
-    return between(buffer_of(keys), offsets[:-1], offsets[1:] - SPAN.size)
 
 
 def _joined(parts: list[tuple[Column, Positions | None]]) -> tuple[pa.Array, Shape] | None:

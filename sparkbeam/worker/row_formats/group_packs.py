@@ -124,7 +124,7 @@ class PackedGroupSink(Sink):
                 spans = [SPAN.pack(*coded_span(window)) for window in block.windowing.windows]
                 return _repeated_spans(spans, len(block), most)
             case Intervals() as given:
-                return iter((_spans(given.starts, given.ends),))
+                return iter((packed_spans(given.starts, given.ends),))
         slices = self._slices
         numbers = None if slices is None else slices.numbers(block.time_column())
         return None if slices is None or numbers is None else _spans_in(slices, numbers, most)
@@ -206,12 +206,17 @@ def joined(first: pa.Array, second: pa.Array) -> pa.Array:
     return pc.binary_join_element_wise(first, second, pa.scalar(b"", pa.binary()))
 
 
+def without_spans(keys: pa.Array) -> pa.Array:
+    """Return keys, at least one, without the windows behind them."""
+    offsets = offsets_of(keys).astype(np.int64)
+    return between(buffer_of(keys), offsets[:-1], offsets[1:] - SPAN.size)
+
+
 def _spans_in_cells(some: CellsOfKeys) -> CellsOfKeys:
     """Return the same with the window of each key before its cell."""
-    offsets, data = offsets_of(some.keys).astype(np.int64), buffer_of(some.keys)
-    ends = offsets[1:]
-    spans = between(data, ends - SPAN.size, ends)
-    return CellsOfKeys(between(data, offsets[:-1], ends - SPAN.size), joined(spans, some.cells))
+    ends = offsets_of(some.keys).astype(np.int64)[1:]
+    spans = between(buffer_of(some.keys), ends - SPAN.size, ends)
+    return CellsOfKeys(without_spans(some.keys), joined(spans, some.cells))
 
 
 def _repeated_spans(spans: list[bytes], count: int, most: int) -> Iterator[pa.Array]:
@@ -226,10 +231,11 @@ def _spans_in(slices: Slices, numbers: Micros, most: int) -> Iterator[pa.Array]:
     for first in range(0, slices.count, most):
         back = np.arange(first, min(first + most, slices.count))
         starts = slices.starts((numbers - back[:, np.newaxis]).ravel())
-        yield _spans(starts, starts + slices.size)
+        yield packed_spans(starts, starts + slices.size)
 
 
-def _spans(starts: Micros, ends: Micros) -> pa.Array:
+def packed_spans(starts: Micros, ends: Micros) -> pa.Array:
+    """Return windows as they follow keys."""
     spans = np.empty(len(starts), _SPAN)
     spans["start"], spans["end"] = floored_column(starts), floored_column(ends)
     return fixed_cells(spans)
