@@ -15,11 +15,15 @@ Buffer = dict[Any, tuple[int, Any]]
 
 
 class Merges(WindowFn.MergeContext):
-    """Record of the windows that become one; told apart by identity, as far as possible."""
+    """Record of the windows that become one; told apart by identity, as far as possible.
+
+    Attributes:
+        places: the position of each given window, by its id.
+    """
 
     def __init__(self, windows: list[BoundedWindow]) -> None:
         super().__init__(windows)
-        self._given = set(map(id, windows))
+        self.places = {id(window): at for at, window in enumerate(windows)}
         self._equal: dict[BoundedWindow, BoundedWindow] = {}
         self._into: dict[int, tuple[BoundedWindow, BoundedWindow]] = {}
 
@@ -31,7 +35,7 @@ class Merges(WindowFn.MergeContext):
 
     def _one(self, window: BoundedWindow) -> BoundedWindow:
         """Return the object that stands for equal windows."""
-        if id(window) in self._given:
+        if id(window) in self.places:
             return window
         if not self._equal:
             self._equal = {one: one for one in self.windows}

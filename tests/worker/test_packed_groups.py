@@ -157,12 +157,14 @@ def test_groups_of_own_windows(name: str, small: bool, blocks: list[Block]) -> N
 
     def build(rows: Any) -> Any:
         windowed = rows | beam.WindowInto(window_fn)
-        one = windowed | "one" >> beam.Map(PAIRS["text by text"])
-        other = windowed | "other" >> beam.Map(PAIRS["row by int"])
-        return [
-            some | f"g{at}" >> beam.GroupByKey() | f"w{at}" >> beam.Map(with_window)
-            for at, some in enumerate((one, other))
-        ] | beam.Flatten()
+        pairs = [
+            windowed | name >> beam.Map(PAIRS[name]) for name in ("text by text", "row by int")
+        ]
+        groups = [some | f"group {at}" >> beam.GroupByKey() for at, some in enumerate(pairs)]
+        numbers = windowed | "number" >> beam.Map(lambda row: (row.sensor, row.number))
+        sums = numbers | beam.CombinePerKey(sum) | beam.MapTuple(lambda key, total: (key, [total]))
+        everything = (*groups, sums, windowed | beam.Map(lambda row: (row, [])))
+        return everything | beam.Flatten() | "seen" >> beam.Map(with_window)
 
     with limits(2 if small else 0):
         found = run(build)

@@ -4,6 +4,7 @@ Beam's trigger driver merges windows with each batch of elements and keeps state
 batch, with the default trigger, all elements of a key are there and there is one pane.
 """
 
+import itertools
 from collections import defaultdict
 from collections.abc import Iterator
 from typing import Any
@@ -16,6 +17,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.canonical_sessions import Merges
+from sparkbeam.wire.binary import take_cells
 from sparkbeam.wire.rounding import coded, coded_span
 from sparkbeam.worker.group_timestamps import ON_TIME, stamps_of
 from sparkbeam.worker.row_formats.group_packs import (
@@ -35,20 +37,45 @@ def merged_spans(window_fn: WindowFn, keys: pa.Array) -> pa.Array:
     """
     if type(window_fn) is Sessions:
         return _in_sessions(keys)
-    by_key: dict[bytes, dict[bytes, None]] = defaultdict(dict)
-    encoded = keys.to_pylist()
-    for key in encoded:
-        by_key[key[: -SPAN.size]][key] = None
-    into: dict[bytes, bytes] = {}
-    for bare, several in by_key.items():
-        windows: list[BoundedWindow] = [_window(*SPAN.unpack(key[-SPAN.size :])) for key in several]
-        known = dict(zip(map(id, windows), several, strict=True))
-        merges = Merges(windows)
+    found = keys.dictionary_encode()
+    merged = _by_window_fn(window_fn, found.dictionary)
+    return take_cells(merged, found.indices.to_numpy())
+
+
+def _by_window_fn(window_fn: WindowFn, keys: pa.Array) -> pa.Array:
+    """Merge windows in one call for each key.
+
+    Args:
+        keys: as for :func:`merged_spans`, each once.
+    """
+    places = without_spans(keys).dictionary_encode().indices.to_numpy()
+    order = np.argsort(places, kind="stable")
+    bounds = [0, *(np.flatnonzero(np.diff(places[order])) + 1).tolist(), len(order)]
+    starts, ends = (times[order].tolist() for times in spans_of(keys))
+    into = order.copy()
+    others: list[bytes] = []
+    for first, last in itertools.pairwise(bounds):
+        # Not of all keys at once, or the garbage collector looks through them again and again.
+        spans = zip(starts[first:last], ends[first:last], strict=True)
+        merges = Merges([IntervalWindow(_Instant(start), _Instant(end)) for start, end in spans])
         window_fn.merge(merges)
-        for key, window in zip(several, windows, strict=True):
-            result = merges.result(window)
-            into[key] = known.get(id(result)) or bare + SPAN.pack(*coded_span(result))
-    return pa.array([into[key] for key in encoded], pa.binary())
+        made: dict[int, int] = {}
+        for window in merges.changed():
+            at, result = merges.places.get(id(window)), merges.result(window)
+            if at is None:
+                continue
+            place = merges.places.get(id(result))
+            if place is not None:
+                into[first + at] = order[first + place]
+                continue
+            if id(result) not in made:
+                made[id(result)] = len(keys) + len(others)
+                bare = keys[int(order[first])].as_py()[: -SPAN.size]
+                others.append(bare + SPAN.pack(*coded_span(result)))
+            into[first + at] = made[id(result)]
+    rows = np.empty(len(keys), np.int64)
+    rows[order] = into
+    return take_cells(pa.concat_arrays([keys, pa.array(others, pa.binary())]), rows)
 
 
 def _in_sessions(keys: pa.Array) -> pa.Array:
@@ -65,10 +92,6 @@ def _in_sessions(keys: pa.Array) -> pa.Array:
     found[0, order] = np.repeat(starts[firsts], counts)
     found[1, order] = np.repeat(ends[firsts + counts - 1], counts)
     return joined(bare, packed_spans(*found))
-
-
-def _window(start: int, end: int) -> IntervalWindow:
-    return IntervalWindow(_Instant(start), _Instant(end))
 
 
 class _Instant(Timestamp):
