@@ -54,7 +54,6 @@ from sparkbeam.columns.python_types import (
     RecordShape,
     Scalar,
     Shape,
-    Texts,
     Union,
     is_plain_namedtuple,
     is_tuple,
@@ -106,8 +105,6 @@ def _length(graph: Graph, items: tuple[Item, ...]) -> Item:
     kernels = {STR: text_kernels.length, BYTES: text_kernels.length_of_bytes}
     if node.shape in kernels:
         return graph.apply(kernels[node.shape], INT, node)
-    if isinstance(node.shape, Texts):
-        return graph.apply(text_kernels.length_of_list, INT, node)
     if isinstance(node.shape, Lists):
         return graph.apply(list_kernels.lengths, INT, node)
     if isinstance(node.shape, RecordShape) and node.shape.type is not Row:

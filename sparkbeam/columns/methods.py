@@ -10,7 +10,7 @@ from sparkbeam.columns.expressions import Const, Expression, Item, Listed, Made
 from sparkbeam.columns.graph import Graph, checked
 from sparkbeam.columns.operators import as_text, items_of
 from sparkbeam.columns.python_kernels import called
-from sparkbeam.columns.python_types import BOOL, BYTES, INT, STR, RecordShape, Shape, Texts
+from sparkbeam.columns.python_types import BOOL, BYTES, INT, STR, Lists, RecordShape, Shape
 from sparkbeam.columns.reasons import NotCompiled
 
 _TRIMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
@@ -27,8 +27,8 @@ _BY_PYTHON: dict[str, tuple[Shape, tuple[type, ...], int]] = {
     "zfill": (STR, (int,), 1),
     "expandtabs": (STR, (int,), 0),
     "replace": (STR, (str, str, int), 2),
-    **dict.fromkeys(["split", "rsplit"], (Texts(), (str, int), 0)),
-    "splitlines": (Texts(), (bool,), 0),
+    **dict.fromkeys(["split", "rsplit"], (Lists(STR), (str, int), 0)),
+    "splitlines": (Lists(STR), (bool,), 0),
     **dict.fromkeys(["find", "rfind", "index", "rindex", "count"], (INT, (str, int, int), 1)),
     **dict.fromkeys(
         [
@@ -170,7 +170,7 @@ def _split(
     most = values[1] if len(values) == 2 else -1
     if len(values) > 2 or type(most) is not int or most == 0 or most > 1000:
         return None
-    return graph.apply(text_kernels.split(values[0], most), Texts(), owner)
+    return graph.apply(text_kernels.split(values[0], most), Lists(STR), owner)
 
 
 def _encode(

@@ -230,32 +230,6 @@ def split(separator: str, most: int) -> Callable[[Value], Vector]:
     return applied
 
 
-def part(position: int, of: int | None) -> Callable[[Value], Vector]:
-    """Return the kernel that takes one part of a split.
-
-    Args:
-        position: the index of the part; from the end if negative.
-        of: the required number of parts; any number if None.
-    """
-    needed = position + 1 if position >= 0 else -position
-
-    def applied(value: Value) -> Vector:
-        data = bare(value)
-        lengths = numpy_of(pc.list_value_length(data))
-        if lengths.min() < needed or (of is not None and (lengths != of).any()):
-            raise FallBack("it unpacks a list of a different length")
-        offsets = data.offsets.to_numpy()
-        starts = offsets[:-1] if position >= 0 else offsets[1:]
-        return Vector(data.values.take(pa.array(starts + position)))
-
-    return applied
-
-
-def length_of_list(value: Value) -> Vector:
-    """Compute ``len`` of a list."""
-    return Vector(numpy_of(pc.list_value_length(bare(value))).astype(np.int64))
-
-
 def contained(constants: frozenset[Any], has_none: bool) -> Callable[[Value], Vector]:
     """Return the kernel of ``in`` for str or bytes.
 
