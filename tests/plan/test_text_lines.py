@@ -1,0 +1,187 @@
+"""Lines of text files come as columns, and are those of Beam's own source."""
+
+import bz2
+import gzip
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import apache_beam as beam
+import pyarrow as pa
+import pytest
+from apache_beam.coders import coders
+from apache_beam.io import iobase
+from apache_beam.io.filebasedsource import _SingleFileSource
+from apache_beam.io.filesystem import CompressionTypes
+from apache_beam.io.range_trackers import OffsetRangeTracker
+from apache_beam.io.textio import _TextSource
+from in_process_batch import BatchRunner
+from noting import noted
+from plans import planned
+
+from sparkbeam.errors import PipelineFailed
+from sparkbeam.explain import describe
+from sparkbeam.upstream import text
+
+ENDS = [b"\n", b"\n", b"\r\n", b"\r\n", b"\r", b"\n\n", b"\r\r\n"]
+PIECES = [*ENDS, b"a", b",", b" ", b"h", "é".encode(), "🌳".encode(), b"\0", b"x" * 40]
+INVALID = [b"\xc3", b"\xed\xa0\x80", b"\xff", b"\xc0\x80", b"\xf4\x90\x80\x80"]
+
+
+def written(random: random.Random, path: Path) -> int:
+    """Write a file of random lines, and return its size."""
+    pieces = PIECES + INVALID if random.random() < 0.2 else PIECES
+    data = b"".join(random.choices(pieces, k=random.choice([1, 2, 5, 30])))
+    path.write_bytes(data)
+    return len(data)
+
+
+def source_of(random: random.Random, path: Path) -> _TextSource:
+    return _TextSource(
+        str(path),
+        0,
+        CompressionTypes.AUTO,
+        random.random() < 0.7,
+        coders.StrUtf8Coder(),
+        buffer_size=random.choice([1, 3, 8192]),
+        skip_header_lines=random.choice([0, 0, 0, 1, 2, 3]),
+        header_processor_fns=(
+            random.choice([None, None, lambda line: line.startswith("h")]),
+            None,
+        ),
+    )
+
+
+def outcome(lines: Callable[[], Any]) -> tuple[list[str], str]:
+    """The lines before a failure, and the failure."""
+    found: list[str] = []
+    try:
+        for some in lines():
+            found += some.to_pylist() if isinstance(some, pa.Array) else some
+    except UnicodeDecodeError as error:
+        return found, repr(error)
+    return found, ""
+
+
+def part(source: _TextSource, path: Path, start: int, stop: float) -> Any:
+    file = _SingleFileSource(source, str(path), start, stop, splittable=stop != float("inf"))
+    return iobase._SDFBoundedSourceRestriction(iobase.SourceBundle(1, file, start, stop))
+
+
+def in_columns(source: _TextSource, path: Path, start: int, stop: float) -> Any:
+    lines = text.lines_of(part(source, path, start, stop))
+    assert lines is not None
+    return lines
+
+
+def by_beam(source: _TextSource, path: Path, start: int, stop: float) -> Any:
+    tracker = OffsetRangeTracker(start, stop)
+    return ([line] for line in source.read_records(str(path), tracker))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_lines_of_ranges_are_those_of_beam(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chance = random.Random(seed)
+    path = tmp_path / "lines.txt"
+    for _ in range(150):
+        size = written(chance, path)
+        source = source_of(chance, path)
+        monkeypatch.setattr(text, "READ_BYTES", chance.choice([1, 2, 7, 1000]))
+        monkeypatch.setattr(text, "READ_BEYOND", chance.choice([1, 3, 1000]))
+        monkeypatch.setattr(text, "_MOST_BYTES", chance.choice([10, 1000]))
+        cuts = sorted(chance.sample(range(1, size), min(size - 1, chance.choice([0, 1, 2, 5, 9]))))
+        bounds = [0, *cuts, chance.choice([size, float("inf")])]
+        for start, stop in itertools.pairwise(bounds):
+            given = source, path, int(start), stop
+            expected = outcome(lambda given=given: by_beam(*given))
+            assert outcome(lambda given=given: in_columns(*given)) == expected, path.read_bytes()
+
+
+@pytest.mark.parametrize(("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
+def test_compressed_lines_are_those_of_beam(
+    end: str, compress: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    chance = random.Random(end)
+    for number in range(30):
+        path = tmp_path / f"{number}.txt{end}"
+        written(chance, path)
+        path.write_bytes(compress(path.read_bytes()))
+        given = source_of(chance, path), path, 0, float("inf")
+        expected = outcome(lambda given=given: by_beam(*given))
+        assert outcome(lambda given=given: in_columns(*given)) == expected
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    for name in "ab":
+        rows = "".join(f"{n},{name},{n / 4}\r\n" for n in range(200))
+        (tmp_path / f"{name}.csv").write_text(f"id,name,price\n{rows}7,{name},8.5", newline="")
+    (tmp_path / "empty.csv").touch()
+    (tmp_path / "z.csv.gz").write_bytes(gzip.compress(b"id,name,price\n9,z,1.5\n"))
+    return tmp_path
+
+
+READS: dict[str, Callable[[str], Any]] = {
+    "lines": lambda files: beam.io.ReadFromText(files, skip_header_lines=1),
+    "whole lines": lambda files: beam.io.ReadFromText(files, strip_trailing_newlines=False),
+    "small parts": lambda files: beam.io.Read(
+        _TextSource(files, 0, CompressionTypes.AUTO, True, coders.StrUtf8Coder())
+    ),
+    "another coder": lambda files: beam.io.ReadFromText(files, coder=coders.BytesCoder()),
+    "a delimiter": lambda files: beam.io.ReadFromText(files, delimiter=b","),
+    "escapes": lambda files: beam.io.ReadFromText(files, escapechar=b"\\"),
+    "names of files": beam.io.ReadFromTextWithFilename,
+}
+IN_COLUMNS = ["lines", "whole lines", "small parts"]
+WORKERS = {"local": [], "elsewhere": ["--spark_master=spark://host:7077"]}
+
+
+@pytest.mark.parametrize("workers", WORKERS)
+@pytest.mark.parametrize("name", READS)
+def test_lines_in_utf8_are_columns(name: str, workers: str, folder: Path) -> None:
+    def build(pipeline: beam.Pipeline) -> Any:
+        return pipeline | READS[name](f"{folder}/*.csv*") | "Map" >> beam.Map(lambda x: (x, 1))
+
+    plan = planned(build, *WORKERS[workers])
+    assert ("Map: columns" in describe.stages(plan)) == (name in IN_COLUMNS)
+    assert noted(build) == noted(build, "--columns=off")
+
+
+def test_streams_read_elements(folder: Path) -> None:
+    def build(pipeline: beam.Pipeline) -> Any:
+        return pipeline | beam.io.ReadFromText(f"{folder}/*.csv") | "Map" >> beam.Map(len)
+
+    assert "Map: columns" not in describe.stages(planned(build, "--streaming"))
+
+
+def test_fields_of_lines_stay_columns(folder: Path) -> None:
+    def build(pipeline: beam.Pipeline) -> Any:
+        return (
+            pipeline
+            | beam.io.ReadFromText(f"{folder}/*.csv*", skip_header_lines=1)
+            | "Split" >> beam.Map(lambda line: line.split(","))
+            | "Filter" >> beam.Filter(lambda fields: int(fields[0]) > 5)
+            | "Pair" >> beam.Map(lambda fields: (fields[1], float(fields[2])))
+        )
+
+    shown = describe.stages(planned(build))
+    assert all(f"{step}: columns" in shown for step in ("Split", "Filter", "Pair"))
+    assert noted(build) == noted(build, "--columns=off")
+
+
+def test_failures_of_lines_are_those_of_elements(folder: Path) -> None:
+    (folder / "bad.csv").write_bytes(b"good\nb\xe9d\n")
+    told = []
+    for options in ([], ["--columns=off"]):
+        pipeline = beam.Pipeline(BatchRunner(), argv=options)
+        _ = pipeline | "Lines" >> beam.io.ReadFromText(f"{folder}/bad.csv") | beam.Map(len)
+        with pytest.raises(PipelineFailed) as failed:
+            pipeline.run().wait_until_finish()
+        told.append(str(failed.value).splitlines()[0])
+    assert told[0] == told[1]
+    assert "Lines/Read" in told[0]
+    assert "UnicodeDecodeError" in told[0]
