@@ -54,11 +54,11 @@ def source_of(random: random.Random, path: Path) -> _TextSource:
     )
 
 
-def outcome(lines: Callable[[], Any]) -> tuple[list[str], str]:
+def outcome(lines: Callable[..., Any], *given: Any) -> tuple[list[str], str]:
     """The lines before a failure, and the failure."""
     found: list[str] = []
     try:
-        for some in lines():
+        for some in lines(*given):
             found += some.to_pylist() if isinstance(some, pa.Array) else some
     except UnicodeDecodeError as error:
         return found, repr(error)
@@ -97,8 +97,8 @@ def test_lines_of_ranges_are_those_of_beam(
         bounds = [0, *cuts, chance.choice([size, float("inf")])]
         for start, stop in itertools.pairwise(bounds):
             given = source, path, int(start), stop
-            expected = outcome(lambda given=given: by_beam(*given))
-            assert outcome(lambda given=given: in_columns(*given)) == expected, path.read_bytes()
+            expected = outcome(by_beam, *given)
+            assert outcome(in_columns, *given) == expected, path.read_bytes()
 
 
 @pytest.mark.parametrize(("end", "compress"), [(".gz", gzip.compress), (".bz2", bz2.compress)])
@@ -111,8 +111,8 @@ def test_compressed_lines_are_those_of_beam(
         written(chance, path)
         path.write_bytes(compress(path.read_bytes()))
         given = source_of(chance, path), path, 0, float("inf")
-        expected = outcome(lambda given=given: by_beam(*given))
-        assert outcome(lambda given=given: in_columns(*given)) == expected
+        expected = outcome(by_beam, *given)
+        assert outcome(in_columns, *given) == expected
 
 
 @pytest.fixture
