@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.compute as pc
+
 from sparkbeam.columns import list_kernels, lookups, number_kernels, text_kernels
 from sparkbeam.columns.expressions import (
     ColumnRef,
@@ -373,7 +375,9 @@ def _part(graph: Graph, item: Item, part: slice) -> Item:
         return graph.apply(list_kernels.sliced(part.start, part.stop), item.shape, item)
     if item.shape != STR:  # Arrow's slices of bytes fail where nothing is left.
         raise NotCompiled(f"it takes a slice of {item.shape}")
-    return graph.apply(text_kernels.sliced(part.start or 0, part.stop), STR, item)
+    start, stop = part.start or 0, part.stop
+    kernel = text_kernels.in_arrow(pc.utf8_slice_codeunits, start=start, stop=stop)
+    return graph.apply(kernel, STR, item)
 
 
 def unpacked(graph: Graph, item: Item, count: int) -> tuple[Item, ...]:
