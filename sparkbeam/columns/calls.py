@@ -222,18 +222,10 @@ def _parsed(graph: Graph, items: tuple[Item, ...]) -> Item:
     return graph.document(node)
 
 
-def _to_text(graph: Graph, items: tuple[Item, ...]) -> Item:
-    return as_text(graph, _node(items, "str"))
-
-
 def _to_bool(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) != 1:
         raise NotCompiled("it calls bool with the wrong number of arguments")
     return graph.truth(items[0])
-
-
-def _to_tuple(graph: Graph, items: tuple[Item, ...]) -> Item:
-    return tuple_of(graph, items_of(graph, _node(items, "tuple")))
 
 
 def _rounding(kernel: Callable[[Value], Vector], name: str) -> Handler:
@@ -269,10 +261,6 @@ def _divided(graph: Graph, items: tuple[Item, ...]) -> Item:
     assert isinstance(quotient, Expression)
     assert isinstance(rest, Expression)
     return tuple_of(graph, (quotient, rest))
-
-
-def _written(graph: Graph, items: tuple[Item, ...]) -> Item:
-    return as_written(graph, _node(items, "repr"))
 
 
 def _formatted(graph: Graph, items: tuple[Item, ...]) -> Item:
@@ -463,14 +451,14 @@ _KNOWN: dict[Any, Handler] = {
     max: _extreme(">", "max"),
     int: _folding(int, _to_int),
     float: _folding(float, _to_float),
-    str: _to_text,
+    str: lambda graph, items: as_text(graph, _node(items, "str")),
     bool: _to_bool,
-    tuple: _to_tuple,
+    tuple: lambda graph, items: tuple_of(graph, items_of(graph, _node(items, "tuple"))),
     list: _to_list,
     sum: _sum,
     round: _folding(round, _rounded),
     divmod: _folding(divmod, _divided),
-    repr: _written,
+    repr: lambda graph, items: as_written(graph, _node(items, "repr")),
     format: _formatted,
     isinstance: _is_instance,
     type: _class_of,

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from apache_beam.coders import coders
-from apache_beam.io import iobase, textio
+from apache_beam.io import textio
 from apache_beam.io.filebasedsource import _SingleFileSource
 
 READ_BYTES = 4 << 20
@@ -30,17 +30,9 @@ def is_text(source: Any) -> bool:
 
 
 def may_read_text(fn: Any) -> bool:
-    """Return whether a DoFn is Beam's reader of bounded sources, for files of lines in UTF-8."""
-    if type(fn).__qualname__ != _QUALNAME_OF_READER:
-        return False
-    is_utf8 = getattr(fn._dd.get("coder"), "value", None) is coders.StrUtf8Coder
-    return is_utf8 and fn._dd["source"] is textio._TextSource
-
-
-_QUALNAME_OF_READER = (
-    f"{iobase.SDFBoundedSourceReader._create_sdf_bounded_source_dofn.__qualname__}"
-    ".<locals>.SDFBoundedSourceDoFn"
-)
+    """Return whether a DoFn is Beam's reader of the parts of text files."""
+    shown = getattr(fn, "_dd", None)
+    return isinstance(shown, dict) and shown.get("source") is textio._TextSource
 
 
 def lines_of(restriction: Any) -> Iterator[Lines] | None:
@@ -63,51 +55,34 @@ def _lines(source: Any, name: str, at: int, stop: float) -> Iterator[Lines]:
         ahead = buffer.data[buffer.position :]
         # The line with the byte before a range begins in another range.
         is_others = at > begin
+        at = at - 1 if is_others else begin
         if is_others:
-            at, ahead = at - 1, b""
             file.seek(at)
-        else:
-            at = begin
-        if at >= stop:
-            return
+            ahead = b""
         begun: list[bytes] = []
-        for data in _read(file, ahead, stop - at):
+        end = at
+        while at < stop and (
+            data := ahead or file.read(int(min(READ_BYTES, max(READ_BEYOND, stop - end))))
+        ):
+            ahead, end = b"", end + len(data)
             length = data.rfind(b"\n") + 1
             if not length:
-                if not is_others:
+                if is_others:
+                    at = end
+                else:
                     begun.append(data)
-                    continue
-                at += len(data)
-                if at >= stop:
-                    return
                 continue
             text, begun = b"".join([*begun, data[:length]]), [data[length:]]
             if is_others:
                 is_others, first = False, text.index(b"\n") + 1
                 at, text = at + first, text[first:]
-            if at + len(text) >= stop:
-                if at < stop:
-                    yield from _columns(source, text[: text.index(b"\n", int(stop) - at - 1) + 1])
-                return
+            if at + len(text) > stop:
+                text = text[: text.index(b"\n", int(stop) - at - 1) + 1] if at < stop else b""
             yield from _columns(source, text)
             at += len(text)
         last = b"".join(begun)
-        if last:
+        if last and at < stop:
             yield [source._coder.decode(last)]
-
-
-def _read(file: Any, ahead: bytes, left: float) -> Iterator[bytes]:
-    """Yield the bytes of a file from its position on.
-
-    Args:
-        ahead: the bytes before the position.
-        left: the number of bytes up to the end of the range.
-    """
-    data = ahead or file.read(int(min(READ_BYTES, left)))
-    while data:
-        yield data
-        left -= len(data)
-        data = file.read(int(min(READ_BYTES, max(READ_BEYOND, left))))
 
 
 def _columns(source: Any, text: bytes) -> Iterator[Lines]:
