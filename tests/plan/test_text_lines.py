@@ -27,10 +27,10 @@ from sparkbeam.upstream import text
 ENDS = [b"\n", b"\n", b"\r\n", b"\r\n", b"\r", b"\n\n", b"\r\r\n"]
 PIECES = [*ENDS, b"a", b",", b" ", b"h", "é".encode(), "🌳".encode(), b"\0", b"x" * 40]
 INVALID = [b"\xc3", b"\xed\xa0\x80", b"\xff", b"\xc0\x80", b"\xf4\x90\x80\x80"]
+HEADERS: list[Any] = [None, None, lambda line: line.startswith("h")]
 
 
 def source_of(chance: random.Random, path: Path) -> _TextSource:
-    is_header = chance.choice([None, None, lambda line: line.startswith("h")])
     return _TextSource(
         str(path),
         0,
@@ -39,7 +39,7 @@ def source_of(chance: random.Random, path: Path) -> _TextSource:
         coders.StrUtf8Coder(),
         buffer_size=chance.choice([1, 3, 8192]),
         skip_header_lines=chance.choice([0, 0, 0, 1, 2, 3]),
-        header_processor_fns=(is_header, None),
+        header_processor_fns=(chance.choice(HEADERS), None),
     )
 
 
