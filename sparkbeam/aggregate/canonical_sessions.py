@@ -15,26 +15,41 @@ Buffer = dict[Any, tuple[int, Any]]
 
 
 class Merges(WindowFn.MergeContext):
-    """Record of the windows that become one."""
+    """Record of the windows that become one; told apart by identity, as far as possible.
+
+    Attributes:
+        places: the position of each given window, by its id.
+    """
 
     def __init__(self, windows: list[BoundedWindow]) -> None:
         super().__init__(windows)
-        self._into: dict[BoundedWindow, BoundedWindow] = {}
+        self.places = {id(window): at for at, window in enumerate(windows)}
+        self._equal: dict[BoundedWindow, BoundedWindow] = {}
+        self._into: dict[int, tuple[BoundedWindow, BoundedWindow]] = {}
 
     def merge(self, to_be_merged: Any, merge_result: BoundedWindow) -> None:
-        for window in to_be_merged:
-            if window != merge_result:
-                self._into[window] = merge_result
+        result = self._one(merge_result)
+        for window in map(self._one, to_be_merged):
+            if window is not result:
+                self._into[id(window)] = window, result
+
+    def _one(self, window: BoundedWindow) -> BoundedWindow:
+        """Return the object that stands for equal windows."""
+        if id(window) in self.places:
+            return window
+        if not self._equal:
+            self._equal = {one: one for one in self.windows}
+        return self._equal.setdefault(window, window)
 
     def result(self, window: BoundedWindow) -> BoundedWindow:
-        """Return the final window that the window has been merged into."""
-        while window in self._into:
-            window = self._into[window]
+        """Return the final window that a given window has been merged into."""
+        while id(window) in self._into:
+            window = self._into[id(window)][1]
         return window
 
     def changed(self) -> Iterable[BoundedWindow]:
         """Return the windows that have become another one."""
-        return self._into
+        return (window for window, _ in self._into.values())
 
 
 class CanonicalSessions:

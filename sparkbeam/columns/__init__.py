@@ -23,7 +23,7 @@ element itself::
 ``captured``      captured values of a function, and guards against changes
 ``machine``       symbolic execution of the instructions; their effects are in ``instructions``,
                   ``objects``, ``calls``, ``methods``, ``operators``, ``comparisons`` and
-                  ``time_kernels``
+                  ``times``
 ``graph``         construction of ``expressions`` and statements
 ``evaluate``      evaluation over a block, by ``number_kernels``, ``text_kernels``,
                   ``list_kernels``, ``json_kernels`` and ``python_kernels``

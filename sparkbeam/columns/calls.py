@@ -4,21 +4,23 @@ import json
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 from apache_beam.pvalue import Row
-from apache_beam.transforms.window import TimestampedValue
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.transforms.window import IntervalWindow, TimestampedValue, WindowFn
+from apache_beam.utils.timestamp import Duration, Timestamp
 
-from sparkbeam.columns import list_kernels, number_kernels, text_kernels
+from sparkbeam.columns import list_kernels, number_kernels, text_kernels, times
 from sparkbeam.columns.comparisons import HasTypeCode, compared, is_none
 from sparkbeam.columns.expressions import (
     Apply,
+    Assigned,
     ClassOf,
     ColumnRef,
     Const,
     Expression,
     Held,
+    IntervalParts,
     Item,
     Listed,
     Made,
@@ -58,7 +60,7 @@ from sparkbeam.columns.python_types import (
     is_tuple,
 )
 from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.time_kernels import micros_in, whole_seconds
+from sparkbeam.columns.times import micros_in, whole_seconds
 from sparkbeam.columns.vectors import Value, Vector
 from sparkbeam.upstream.beam import named_tuple_class
 
@@ -370,9 +372,19 @@ def constructed(graph: Graph, kind: Any, args: tuple[Item, ...], by_name: dict[s
         value, time = _bound(("value", "timestamp"), {}, args, by_name)
         if isinstance(value, Stamped | TimestampParts):
             raise NotCompiled(f"it makes a TimestampedValue of {named(value)}")
-        return Stamped(value, _moment(graph, time))
-    if kind is Timestamp:
-        return _timestamp(graph, args, by_name)
+        return Stamped(value, times.moment(graph, time))
+    if kind is WindowFn.AssignContext:
+        time, element = _bound(
+            ("timestamp", "element"), {"element": graph.const(None)}, args, by_name
+        )
+        return Assigned(times.moment(graph, time), element)
+    if kind is IntervalWindow:
+        start, end = _bound(("start", "end"), {}, args, by_name)
+        return IntervalParts(times.moment(graph, start), times.moment(graph, end))
+    if kind is Duration or (kind is Timestamp and len(args) <= 1):
+        zero = graph.const(0)
+        names = ("seconds", "micros")
+        return times.time_of(graph, kind, *_bound(names, dict.fromkeys(names, zero), args, by_name))
     if is_plain_namedtuple(kind):
         missing = [name for name in kind._fields[len(args) :] if name not in by_name]
         defaults = {
@@ -404,6 +416,15 @@ def _record(graph: Graph, kind: type, names: tuple[str, ...], items: tuple[Item,
     return graph.record(RecordShape(kind, names, ()), fields)
 
 
+def _of_time(made: Callable[[Graph, Item], Item]) -> Handler:
+    def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
+        if len(items) != 1:
+            raise NotCompiled("it raises TypeError")
+        return made(graph, items[0])
+
+    return handled
+
+
 def _bound(
     names: tuple[str, ...],
     defaults: dict[str, Any],
@@ -420,59 +441,12 @@ def _bound(
     return tuple(given[name] for name in names)
 
 
-def _moment(graph: Graph, time: Item) -> TimestampParts:
-    """Return the Beam Timestamp of seconds given as an int, a float or a Timestamp."""
-    micros = micros_in(graph, time)
-    if micros is not None:
-        return TimestampParts(micros)
-    if not isinstance(time, Expression) or time.shape not in NUMBERS:
-        raise NotCompiled(f"it uses {named(time)} as a timestamp")
-    number = as_number(graph, time)
-    product = binary(graph, "*", number, graph.const(_MICROS))
-    return TimestampParts(_whole(graph, product))
-
-
-def _whole(graph: Graph, number: Item) -> Expression:
-    assert isinstance(number, Expression)
-    if number.shape == FLOAT:
-        whole = _folding(int, _to_int)(graph, (number,))
-        assert isinstance(whole, Expression)
-        return whole
-    graph.require(number)
-    return number
-
-
-def _timestamp(graph: Graph, args: tuple[Item, ...], by_name: dict[str, Item]) -> TimestampParts:
-    zero = graph.const(0)
-    rest = {name: item for name, item in by_name.items() if name != "micros"}
-    (seconds,) = _bound(("seconds",), {"seconds": zero}, args, rest)
-    micros = by_name.get("micros", zero)
-    if not _is_number(seconds) or not _is_number(micros):
-        raise NotCompiled("it makes a Timestamp of something other than a number")
-    moment = _moment(graph, seconds)
-    if "micros" not in by_name:
-        return moment
-    total = binary(graph, "+", moment.micros, _whole(graph, as_number(graph, micros)))
-    assert isinstance(total, Expression)
-    return TimestampParts(total)
-
-
 def _named_tuple_class(graph: Graph, items: tuple[Item, ...]) -> Item:
     """Return the class that Beam makes of a name and the names of fields."""
     given = [item.value for item in items if isinstance(item, Const)]
     if len(given) != 2 or len(items) != 2:
         raise NotCompiled("it makes a NamedTuple class of names that are not constant")
     return Held(named_tuple_class(*given))
-
-
-def _is_number(item: Item) -> TypeGuard[Expression]:
-    return isinstance(item, Expression) and item.shape in NUMBERS
-
-
-def _timestamp_of(graph: Graph, items: tuple[Item, ...]) -> Item:
-    if len(items) != 1:
-        raise NotCompiled("it raises TypeError")
-    return _moment(graph, items[0])
 
 
 def full_name(function: Any) -> str:
@@ -514,7 +488,8 @@ _KNOWN: dict[Any, Handler] = {
         math.isfinite, _of_float(number_kernels.is_finite, "math.isfinite", BOOL)
     ),
     json.loads: _parsed,
-    Timestamp.of: _timestamp_of,
+    Timestamp.of: _of_time(times.moment),
+    Duration.of: _of_time(times.duration),
     named_tuple_class: _named_tuple_class,
     operator.index: _folding(operator.index, _index),
     operator.add: _by_operator("+"),

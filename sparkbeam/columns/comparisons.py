@@ -17,6 +17,7 @@ from sparkbeam.columns.expressions import (
     ClassOf,
     Const,
     Contents,
+    DurationParts,
     Either,
     Expression,
     Held,
@@ -25,7 +26,6 @@ from sparkbeam.columns.expressions import (
     Listed,
     Select,
     Stamped,
-    TimestampParts,
 )
 from sparkbeam.columns.graph import Graph, checked, named
 from sparkbeam.columns.operators import as_float, as_number, folded, is_known, operand
@@ -47,7 +47,7 @@ from sparkbeam.columns.python_types import (
     is_tuple,
 )
 from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.time_kernels import is_timestamp, micros_of
+from sparkbeam.columns.times import Time, is_timestamp, micros_of
 from sparkbeam.columns.vectors import Value, Vector, union_places
 
 _KEYS = frozenset([*NUMBERS, STR, BYTES, NONE])
@@ -64,7 +64,7 @@ def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Expression:
     if symbol in ("==", "!="):
         same = equal_items(graph, left, right)
         return same if symbol == "==" else graph.negated(same)
-    one, other = _operand(graph, left, symbol), _operand(graph, right, symbol)
+    one, other = _operands(graph, left, right, symbol)
     if isinstance(one, Const) and isinstance(other, Const):
         return folded(graph, symbol, one.value, other.value)
     same_type = _same_type(graph, one, other)
@@ -95,7 +95,14 @@ def equal_items(graph: Graph, left: Item, right: Item) -> Expression:
     """Compare by ``==``, including classes."""
     if isinstance(left, ClassOf) and isinstance(right, Held) and type(right.value) is type:
         return same_object(graph, left, right)
-    return equal(graph, _operand(graph, left, "=="), _operand(graph, right, "=="))
+    return equal(graph, *_operands(graph, left, right, "=="))
+
+
+def _operands(graph: Graph, left: Item, right: Item, symbol: str) -> tuple[Expression, Expression]:
+    """Return the operands of a comparison; those of Durations are their microseconds."""
+    if isinstance(left, DurationParts) and isinstance(right, DurationParts):
+        return left.micros, right.micros
+    return _operand(graph, left, symbol), _operand(graph, right, symbol)
 
 
 def _operand(graph: Graph, item: Item, symbol: str) -> Expression:
@@ -152,7 +159,7 @@ def both(graph: Graph, one: Expression, other: Expression) -> Expression:
 
 def is_none(graph: Graph, item: Item) -> Expression:
     """Test ``item is None``."""
-    if isinstance(item, Held | Listed | Contents | Stamped | TimestampParts | IntervalParts):
+    if isinstance(item, Held | Listed | Contents | Stamped | Time | IntervalParts):
         return graph.const(False)
     if not isinstance(item, Expression):
         raise NotCompiled(f"it tests whether {named(item)} is None")

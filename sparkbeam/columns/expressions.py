@@ -124,11 +124,26 @@ class TimestampParts:
 
 
 @dataclass(frozen=True, eq=False)
+class DurationParts:
+    """A Beam Duration, in microseconds."""
+
+    micros: Expression
+
+
+@dataclass(frozen=True, eq=False)
 class IntervalParts:
-    """An IntervalWindow, which exists nowhere but in the arguments of a function."""
+    """An IntervalWindow, which no column holds."""
 
     start: TimestampParts
     end: TimestampParts
+
+
+@dataclass(frozen=True, eq=False)
+class Assigned:
+    """The context in which a WindowFn assigns windows."""
+
+    timestamp: TimestampParts
+    element: "Item"
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +249,9 @@ class Nothing:
 Item: TypeAlias = (
     Expression
     | TimestampParts
+    | DurationParts
     | IntervalParts
+    | Assigned
     | Stamped
     | Held
     | ClassOf

@@ -9,6 +9,7 @@ from sparkbeam.columns.expressions import (
     Apply,
     Branch,
     ColumnRef,
+    DurationParts,
     Either,
     Evaluate,
     IntervalParts,
@@ -143,7 +144,7 @@ def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
             yield column, frozenset([(IS_THERE,)])
         case Apply():
             yield from ((arg, ALL) for arg in item.args)
-        case TimestampParts():
+        case TimestampParts() | DurationParts():
             yield item.micros, ALL
         case IntervalParts():
             yield from ((time, ALL) for time in (item.start, item.end))

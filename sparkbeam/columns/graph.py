@@ -17,6 +17,7 @@ from sparkbeam.columns.expressions import (
     Const,
     Contents,
     Document,
+    DurationParts,
     Either,
     Evaluate,
     Expression,
@@ -375,6 +376,16 @@ class Graph:
             micros = self.select(condition, yes.micros, no.micros)
             assert isinstance(micros, Expression)
             return TimestampParts(micros)
+        if isinstance(yes, DurationParts) and isinstance(no, DurationParts):
+            micros = self.select(condition, yes.micros, no.micros)
+            assert isinstance(micros, Expression)
+            return DurationParts(micros)
+        if isinstance(yes, IntervalParts) and isinstance(no, IntervalParts):
+            start = self.select(condition, yes.start, no.start)
+            end = self.select(condition, yes.end, no.end)
+            assert isinstance(start, TimestampParts)
+            assert isinstance(end, TimestampParts)
+            return IntervalParts(start, end)
         if isinstance(yes, Stamped) and isinstance(no, Stamped):
             time = self.select(condition, yes.time, no.time)
             assert isinstance(time, TimestampParts)
@@ -494,6 +505,8 @@ def named(item: Item) -> str:
         return str(item.shape)
     if isinstance(item, Either):
         return either(named(item.yes), named(item.no))
+    if isinstance(item, Listed) and any(isinstance(one, IntervalParts) for one in item.items):
+        return "a window"
     if isinstance(item, Contents):
         return f"a {item.kind.__name__}, which may change"
     return _NAMES.get(type(item), "an object")
@@ -505,6 +518,7 @@ _NAMES: dict[type, str] = {
     Nothing: "nothing",
     Stamped: "a TimestampedValue",
     TimestampParts: "a Timestamp",
+    DurationParts: "a Duration",
     IntervalParts: "a window",
     ClassOf: "a class",
 }

@@ -23,6 +23,7 @@ from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.objects import Objects
 from sparkbeam.columns.python_types import Lists, is_tuple
 from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.times import computed
 
 
 @dataclass
@@ -140,7 +141,7 @@ class Instructions:
         frame.stack += [NULL, Method(owner, name) if found is None else found]
 
     def _op_binary(self, frame: Frame, symbol: str) -> None:
-        frame.stack.append(operators.binary(self._graph, symbol, *frame.pop(2)))
+        frame.stack.append(computed(self._graph, symbol, *frame.pop(2)))
 
     def _op_compare(self, frame: Frame, symbol: str) -> None:
         frame.stack.append(comparisons.compared(self._graph, symbol, *frame.pop(2)))

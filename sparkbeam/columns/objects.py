@@ -8,20 +8,23 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from apache_beam.metrics.execution import MetricUpdater
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import Duration, Timestamp
 
 from sparkbeam.columns import operators
 from sparkbeam.columns.calls import constructed, full_name, known_function
 from sparkbeam.columns.captured import CapturedEnvironment, is_defined, is_of_process
 from sparkbeam.columns.expressions import (
     NOTHING,
+    Assigned,
     ColumnRef,
     Const,
     Contents,
+    DurationParts,
     Expression,
     Held,
     IntervalParts,
     Item,
+    Listed,
     Named,
     Slice,
     TimestampParts,
@@ -42,7 +45,7 @@ from sparkbeam.columns.python_types import (
     is_plain_namedtuple,
 )
 from sparkbeam.columns.reasons import NotCompiled
-from sparkbeam.columns.time_kernels import (
+from sparkbeam.columns.times import (
     is_datetime,
     micros_in,
     newest,
@@ -138,6 +141,12 @@ class Objects:
         """Return a captured object, as a constant if it is plain data."""
         if is_plain(value):
             return self._graph.const(value)
+        if type(value) in (Timestamp, Duration):
+            try:
+                micros = self._graph.const(value.micros)
+            except ValueError:
+                raise NotCompiled("it uses a Timestamp finer than a microsecond") from None
+            return TimestampParts(micros) if type(value) is Timestamp else DurationParts(micros)
         if type(value) in (set, list, dict) and len(value) <= _MOST_ITEMS:
             items = self._surroundings.contents_of(value)
             return Contents(type(value), items)
@@ -222,6 +231,8 @@ class Objects:
             return operators.tuple_of(self._graph, fields)
         if all(isinstance(item, Held | Const) for item in items):
             return Held(tuple(item.value for item in items if isinstance(item, Held | Const)))
+        if any(isinstance(item, IntervalParts) for item in items):
+            return Listed(tuple(items))
         odd = next(item for item in items if not isinstance(item, Expression | TimestampParts))
         raise NotCompiled(f"it makes a tuple with {named(odd)} in it")
 
@@ -264,8 +275,12 @@ class Objects:
             return self._attribute_of_object(owner.value, name)
         if name == "micros" and (micros := micros_in(self._graph, owner)) is not None:
             return micros
+        if isinstance(owner, DurationParts) and name == "micros":
+            return owner.micros
         if isinstance(owner, IntervalParts) and name in ("start", "end"):
             return owner.start if name == "start" else owner.end
+        if isinstance(owner, Assigned) and name in ("timestamp", "element"):
+            return owner.timestamp if name == "timestamp" else owner.element
         if not isinstance(owner, Expression):
             return None
         shape = owner.shape
@@ -299,8 +314,8 @@ class Objects:
         return self._surroundings.of_class(kind, name)
 
     def _attribute_of_object(self, owner: Any, name: str) -> Item:
-        if owner is Timestamp and name == "of":
-            return Held(Timestamp.of)
+        if owner in (Timestamp, Duration) and name == "of":
+            return Held(owner.of)
         if (owner is str or owner is bytes) and isinstance(
             vars(owner).get(name), types.MethodDescriptorType
         ):

@@ -9,7 +9,16 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam.columns import list_kernels, lookups, number_kernels, text_kernels
-from sparkbeam.columns.expressions import ColumnRef, Const, Expression, Item, Made, Slice
+from sparkbeam.columns.expressions import (
+    ColumnRef,
+    Const,
+    Either,
+    Expression,
+    Item,
+    Listed,
+    Made,
+    Slice,
+)
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.plain_data import is_plain
 from sparkbeam.columns.python_kernels import called
@@ -365,9 +374,12 @@ def _part(graph: Graph, item: Item, part: slice) -> Item:
 
 def unpacked(graph: Graph, item: Item, count: int) -> tuple[Item, ...]:
     """Return the items that are unpacked into ``count`` variables."""
+    if isinstance(item, Either) and isinstance(item.yes, Listed) and isinstance(item.no, Listed):
+        ways = (unpacked(graph, way, count) for way in (item.yes, item.no))
+        return tuple(graph.select(item.condition, *pair) for pair in zip(*ways, strict=True))
     if isinstance(item, Expression) and isinstance(item.shape, Texts) and count:
         return tuple(graph.apply(text_kernels.part(at, count), STR, item) for at in range(count))
-    items = items_of(graph, item)
+    items = item.items if isinstance(item, Listed) else items_of(graph, item)
     if len(items) != count:
         raise NotCompiled("it unpacks the wrong number of items")
     return items

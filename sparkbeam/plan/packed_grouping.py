@@ -2,7 +2,10 @@
 
 from dataclasses import replace
 
-from sparkbeam.plan.grouping import makes_totals, stamp_of
+from apache_beam.coders.coders import IntervalWindowCoder
+from apache_beam.transforms.window import GlobalWindows
+
+from sparkbeam.plan.grouping import GroupStrategy, stamp_of
 from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.row_formats import GroupRows
@@ -22,11 +25,14 @@ def _takes_packs(stage: Stage) -> bool:
     how = stage.grouping
     if stage.exchange is not Exchange.BY_KEY or how is None or how.combines:
         return False
-    if how.format != GroupRows():
+    if how.strategy is GroupStrategy.TRIGGERS or how.format.stored:
         return False
     assert stage.grouped is not None
     windowing = parsed(stage).windowing(stage.grouped)
-    return makes_totals(windowing.windowfn) and stamp_of(windowing) is None
+    window_fn = windowing.windowfn
+    in_intervals = isinstance(window_fn.get_window_coder(), IntervalWindowCoder)
+    has_spans = in_intervals or isinstance(window_fn, GlobalWindows)
+    return has_spans and stamp_of(windowing) is None
 
 
 def with_packed_groups(plan: Plan, stage: Stage) -> Plan:

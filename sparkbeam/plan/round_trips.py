@@ -19,7 +19,7 @@ from sparkbeam.columns.python_types import (
     Shape,
     tells_all,
 )
-from sparkbeam.columns.time_kernels import is_timestamp
+from sparkbeam.columns.times import is_timestamp
 from sparkbeam.upstream.beam import is_of_timestamps, part_of_nullable
 
 OF_TYPE: dict[type[coders.Coder], Scalar] = {

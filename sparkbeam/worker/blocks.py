@@ -166,9 +166,9 @@ class Block:
         """Return the same values and timestamps in other windows, or with another pane."""
         return Block(windowing, self._either(), self._stamps)
 
-    def with_assigned(self, window_fn: WindowFn) -> "Block":
+    def with_assigned(self, assigned: Assigned) -> "Block":
         """Return the same values and timestamps, each in the windows that it is given."""
-        return Block(GLOBAL, self._either(), self.time_column(), window_fn)
+        return Block(GLOBAL, self._either(), self.time_column(), assigned)
 
     def with_column(self, column: Column, rows: Positions | None) -> "Block":
         """Return the block with other values for some elements.

@@ -7,7 +7,7 @@ from typing import Any
 
 from apache_beam.metrics import Metrics
 from apache_beam.transforms.window import TimestampedValue
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import Duration, Timestamp
 
 from sparkbeam.upstream.beam import named_tuple_class
 
@@ -104,6 +104,7 @@ OF_FUNCTIONS: dict[Any, tuple[str, ...]] = {
         "named_tuple('Two', ('a', 's'))(*x.inner)",
     ),
     operator.index: ("operator.index(x.a)", "operator.index(x.p)"),
+    Duration.of: ("(Timestamp.of(x.when) - Duration.of(x.b)).micros",),
     Timestamp.of: ("TimestampedValue(x.s, Timestamp.of(x.when))", "Timestamp.of(x.b).micros"),
     **dict.fromkeys(
         [

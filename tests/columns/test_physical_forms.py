@@ -49,7 +49,7 @@ from sparkbeam.columns import (
     number_kernels,
     operators,
     text_kernels,
-    time_kernels,
+    times,
 )
 from sparkbeam.columns.expressions import Apply
 from sparkbeam.columns.python_types import Lists, Opaque, Table, Union
@@ -258,9 +258,9 @@ _NO_KERNELS = {
     "list_kernels": {"flattened"},
     "number_kernels": {"with_nulls_equal", "rounded_to_int"},
     "lookups": {"table_array"},
-    "time_kernels": {
+    "times": {
         *("is_timestamp", "is_datetime", "micros_of", "of_datetime"),
-        *("micros_in", "whole_seconds", "newest"),
+        *("micros_in", "whole_seconds", "newest", "computed", "moment", "duration", "time_of"),
     },
 }
 """What is public in modules of kernels and none."""
@@ -278,7 +278,7 @@ def test_each_kernel_of_the_package_is_in_an_example() -> None:
     }
     missing = [
         f"{module.__name__}.{name}"
-        for module in (list_kernels, number_kernels, lookups, text_kernels, time_kernels)
+        for module in (list_kernels, number_kernels, lookups, text_kernels, times)
         for name, kernel in vars(module).items()
         if callable(kernel)
         and not name.startswith("_")

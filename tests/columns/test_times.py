@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 from apache_beam.transforms.window import TimestampedValue
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils.timestamp import Duration, Timestamp
 from hypothesis import given
 from hypothesis import strategies as st
 from in_python import assert_same, compiled, refusal
@@ -22,6 +22,9 @@ MOMENTS = st.one_of(
     st.integers(-62_135_596_800_000_000, 253_402_300_799_999_999),
     st.integers(1_700_000_000_000_000, 1_700_000_000_000_100),
 )
+
+
+DAY = Duration(24 * 60 * 60)
 
 
 class Stop(NamedTuple):
@@ -41,6 +44,11 @@ TIMESTAMPS: list[Callable[[Any], Any]] = [
     lambda row: int(row["at"]) + row["at"].seconds(),
     lambda row: float(row["at"]) if -(2**52) < row["at"].micros < 2**52 else 0.0,
     lambda row: float(Timestamp.of(row["number"])),
+    lambda row: ((row["at"] - Timestamp(7)) % Duration(60)).micros,
+    lambda row: ((3 + row["at"]) % 2.5).micros - (row["at"] - 3).micros,
+    lambda row: (5 - Duration(micros=row["number"])).micros,
+    lambda row: Duration(row["number"], 1) + DAY > row["at"] - Timestamp.of(2) - 1,
+    lambda row: (DAY if row["number"] % 2 else Duration.of(1.5)) == Duration(86400),
 ]
 MADE: list[Callable[[Any], Any]] = [
     lambda row: Stop(row["number"], Timestamp(micros=row["at"].micros + 1)),

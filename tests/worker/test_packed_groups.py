@@ -16,6 +16,8 @@ from apache_beam.transforms.window import (
     TimestampedValue,
 )
 from noting import noted
+from own_windows import OWN
+from random_aggregations import limits
 
 from sparkbeam.columns.python_types import Lists, RecordShape
 from sparkbeam.io import ReadFromArrow
@@ -140,6 +142,36 @@ PAIRS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("pair", ["text by text", "int or None by int or None"])
 def test_groups_of_windows(pair: str, windowing: Any) -> None:
     compare(grouped(PAIRS[pair], windowing))
+
+
+def with_window(
+    pair: Any, window: Any = beam.DoFn.WindowParam, time: Any = beam.DoFn.TimestampParam
+) -> Any:
+    return in_no_order(pair), repr(window), repr(time)
+
+
+@pytest.mark.parametrize("small", [False, True])
+@pytest.mark.parametrize("name", OWN)
+def test_groups_of_own_windows(name: str, small: bool, blocks: list[Block]) -> None:
+    window_fn, over_columns = OWN[name]
+
+    def build(rows: Any) -> Any:
+        windowed = rows | beam.WindowInto(window_fn)
+        pairs = [
+            windowed | name >> beam.Map(PAIRS[name]) for name in ("text by text", "row by int")
+        ]
+        groups = [some | f"group {at}" >> beam.GroupByKey() for at, some in enumerate(pairs)]
+        numbers = windowed | "number" >> beam.Map(lambda row: (row.sensor, row.number))
+        sums = numbers | beam.CombinePerKey(sum) | beam.MapTuple(lambda key, total: (key, [total]))
+        everything = (*groups, sums, windowed | beam.Map(lambda row: (row, [])))
+        return everything | beam.Flatten() | "seen" >> beam.Map(with_window)
+
+    with limits(2 if small else 0):
+        found = run(build)
+    assert found == run(build, None, "--columns=off")
+    if not small:
+        assert bool(blocks) is over_columns
+        assert all(block.column is not None for block in blocks)
 
 
 @pytest.mark.part(4)

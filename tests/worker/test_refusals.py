@@ -14,12 +14,12 @@ from apache_beam.transforms.combiners import (
 )
 from apache_beam.transforms.window import (
     FixedWindows,
-    NonMergingWindowFn,
     Sessions,
     SlidingWindows,
     TimestampCombiner,
 )
 from in_process_batch import BatchRunner
+from own_windows import Called, Spelled
 
 from sparkbeam.io import ReadFromArrow
 
@@ -77,14 +77,6 @@ class Frames(beam.DoFn):
         return Reading
 
 
-class ByElement(NonMergingWindowFn):
-    def assign(self, context: Any) -> list[Any]:
-        return FixedWindows(1 + len(str(context.element))).assign(context)
-
-    def get_window_coder(self) -> Any:
-        return FixedWindows(1).get_window_coder()
-
-
 def pairs(rows: Any, label: str = "pairs") -> Any:
     return rows | label >> beam.Map(lambda row: (row.id, row.value))
 
@@ -123,8 +115,12 @@ CASES: dict[str, tuple[Callable[[Any], Any], str]] = {
         "a side input is not a column",
     ),
     "a WindowFn of one's own": (
-        lambda rows: rows | "x" >> beam.WindowInto(ByElement()),
-        "its WindowFn needs more than the timestamp",
+        lambda rows: rows | "x" >> beam.WindowInto(Called()),
+        "it calls own_windows.Called.assign, where it writes Reading as text",
+    ),
+    "windows of one's own": (
+        lambda rows: rows | "x" >> beam.WindowInto(Spelled()),
+        "its WindowFn has windows that are not intervals",
     ),
     "a combine without a form": (
         lambda rows: pairs(rows) | "x" >> beam.CombinePerKey(ToListCombineFn()),

@@ -94,7 +94,9 @@ def _panes(
 BATCH: dict[GroupStrategy, Callable[[GroupByInput], Iterator[Block]]] = {
     GroupStrategy.WINDOWS: _groups,
     GroupStrategy.SESSIONS: _groups,
-    GroupStrategy.MERGING: lambda given: in_blocks(_panes(given, MergingGroups)),
+    GroupStrategy.MERGING: lambda given: (
+        _groups(given) if given.format.packed else in_blocks(_panes(given, MergingGroups))
+    ),
     GroupStrategy.TRIGGERS: lambda given: in_blocks(_panes(given, Panes)),
 }
 """Strategies over all rows of a task."""

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import GlobalWindow, GlobalWindows, IntervalWindow
+from apache_beam.transforms.window import GlobalWindow, GlobalWindows, IntervalWindow, WindowFn
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -25,14 +25,17 @@ from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead, bucket_an
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block, column_rows
 from sparkbeam.worker.group_timestamps import pane_of
+from sparkbeam.worker.grouping.merging import merged_spans
 from sparkbeam.worker.intervals import Intervals
-from sparkbeam.worker.row_formats.group_packs import SPAN, spans_of
+from sparkbeam.worker.row_formats.group_packs import SPAN, joined, spans_of, without_spans
 from sparkbeam.worker.row_formats.group_rows import by_window
-from sparkbeam.worker.row_formats.group_values import LIST_BYTES, RunCoder, ValuesBuilder
+from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.row_formats.row_cells import RowCells
 from sparkbeam.worker.value_columns import Column, column_of, column_of_keys
 
 _NAMES = ("0", "1")
+LIST_BYTES = 1 << 20
+"""Maximum size of the cells of a group that is a list in a column, in bytes."""
 
 
 def packed_groups(
@@ -50,6 +53,7 @@ class _Groups:
         self._cells = RowCells(pair.value_coder())
         self._is_global = isinstance(windowing.windowfn, GlobalWindows)
         self._pane = pane_of(windowing)
+        self._merging = windowing.windowfn if windowing.windowfn.is_merging() else None
         self._open: CellsOfKeys | None = None
         self._built: dict[bytes, ValuesBuilder] = {}
 
@@ -57,9 +61,13 @@ class _Groups:
         """Yield the groups of rows."""
         for some in read:
             if (runs := some.some.get(CellKind.RUNS)) is not None:
+                if self._merging is not None:
+                    runs = _spans_behind_keys(runs)
                 for key, run in zip(runs.keys.to_pylist(), runs.cells.to_pylist(), strict=True):
                     self._builder(self._built, key).append(run)
             values, built = self._complete(some.some.get(CellKind.VALUES), some.until)
+            if self._merging is not None:
+                values, built = self._merged(self._merging, values, built)
             if values is not None and len(values):
                 yield from self._of_columns(values, built)
             yield from by_window(self._elements(built), self._template)
@@ -77,10 +85,32 @@ class _Groups:
             is_open = _is_open(values.keys, *until)
             self._open = values.take(np.flatnonzero(is_open))
             values = values.take(np.flatnonzero(~is_open))
-        keys = list(built)
-        for key in itertools.compress(keys, _is_open(pa.array(keys, pa.binary()), *until)):
-            self._built[key] = built.pop(key)
+        if built:
+            encoded = pa.array(list(built), pa.binary())
+            row_keys = encoded if self._merging is None else without_spans(encoded)
+            for key in itertools.compress(list(built), _is_open(row_keys, *until)):
+                self._built[key] = built.pop(key)
         return values, built
+
+    def _merged(
+        self, window_fn: WindowFn, values: CellsOfKeys | None, built: dict[bytes, ValuesBuilder]
+    ) -> tuple[CellsOfKeys, dict[bytes, ValuesBuilder]]:
+        """Return the values of complete keys by their merged windows, which follow the keys."""
+        if values is None or not len(values):
+            values = CellsOfKeys.joined([])
+        else:
+            values = _spans_behind_keys(values)
+        found = values.keys.dictionary_encode()
+        every = pa.concat_arrays([found.dictionary, pa.array(list(built), pa.binary())])
+        into = merged_spans(window_fn, every) if len(every) else every
+        others: dict[bytes, ValuesBuilder] = {}
+        merged = into.slice(len(found.dictionary)).to_pylist()
+        for key, builder in zip(merged, built.values(), strict=True):
+            if key in others:
+                others[key].extend(builder)
+            else:
+                others[key] = builder
+        return CellsOfKeys(take_cells(into, found.indices.to_numpy()), values.cells), others
 
     def _builder(self, builders: dict[bytes, ValuesBuilder], key: bytes) -> ValuesBuilder:
         if key not in builders:
@@ -125,7 +155,7 @@ class _Groups:
 
     def _column(self, keys: pa.Array, groups: pa.ListArray) -> Column | None:
         """Return groups as a column; None if keys or values form none."""
-        encoded = keys if self._is_global else _without_spans(keys)
+        encoded = keys if self._is_global else without_spans(keys)
         names = column_of_keys(list(map(self._decode_key, encoded.to_pylist())))
         items = None if names is None else _joined(list(self._cells.decode(groups.flatten())))
         if names is None or items is None:
@@ -169,10 +199,12 @@ def _is_open(keys: pa.Array, bucket: int, order: int) -> Any:
     return (buckets == bucket) & (orders >= order)
 
 
-def _without_spans(keys: pa.Array) -> pa.Array:
-    """Return keys without the windows behind them."""
-    offsets = offsets_of(keys).astype(np.int64)
-    return between(buffer_of(keys), offsets[:-1], offsets[1:] - SPAN.size)
+def _spans_behind_keys(some: CellsOfKeys) -> CellsOfKeys:
+    """Return the same with the window before each cell behind its key."""
+    offsets, data = offsets_of(some.cells).astype(np.int64), buffer_of(some.cells)
+    starts = offsets[:-1] + SPAN.size
+    spans = between(data, offsets[:-1], starts)
+    return CellsOfKeys(joined(some.keys, spans), between(data, starts, offsets[1:]))
 
 
 def _joined(parts: list[tuple[Column, Positions | None]]) -> tuple[pa.Array, Shape] | None:

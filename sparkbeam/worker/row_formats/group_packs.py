@@ -1,9 +1,10 @@
 """Rows of groups in packs: values by key and window, many keys in a row.
 
-They are for windows that do not merge and groups at the end of them. The value of pairs in
-columns is a cell (:mod:`sparkbeam.worker.row_formats.row_cells`); all others are runs, as in
+They are for groups at the end of their windows. The value of pairs in columns is a cell
+(:mod:`sparkbeam.worker.row_formats.row_cells`); all others are runs, as in
 :mod:`~sparkbeam.worker.row_formats.group_rows`. The encoding of each key is followed by start and
-end of the window.
+end of the window; if windows merge, they are before the cell instead, as all windows of a key are
+needed at once.
 """
 
 import struct
@@ -17,7 +18,7 @@ from apache_beam.transforms.window import BoundedWindow, GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Micros
-from sparkbeam.wire.binary import fixed_cells, offsets_of
+from sparkbeam.wire.binary import between, buffer_of, fixed_cells, offsets_of
 from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, write, write_large
 from sparkbeam.wire.rounding import coded_span, floored_column
 from sparkbeam.wire.rows import CELL_BYTES
@@ -33,11 +34,11 @@ from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import are_scattered, in_slots
 
 _MOST_WAITING = 32 << 20
-_LARGE = 32 << 10
+_LARGE = 512 << 10
 """Size of values above which those of a key are a run, in bytes."""
 
 SPAN = struct.Struct(">qq")
-"""Window behind a key: start and end in microseconds, the finest unit of all coders."""
+"""Window beside a key: start and end in microseconds, the finest unit of all coders."""
 _SPAN = np.dtype([("start", ">i8"), ("end", ">i8")])
 
 
@@ -52,6 +53,7 @@ class PackedGroupSink(Sink):
         self._keys = EncodedKeys(pair.key_coder())
         self._cells = RowCells(pair.value_coder())
         self._is_global = isinstance(output.windowing.windowfn, GlobalWindows)
+        self._merges = output.windowing.windowfn.is_merging()
         self._slices = slices_of(output.windowing.windowfn)
         self._waiting: list[CellsOfKeys] = []
         self._bytes = 0
@@ -122,7 +124,7 @@ class PackedGroupSink(Sink):
                 spans = [SPAN.pack(*coded_span(window)) for window in block.windowing.windows]
                 return _repeated_spans(spans, len(block), most)
             case Intervals() as given:
-                return iter((_spans(given.starts, given.ends),))
+                return iter((packed_spans(given.starts, given.ends),))
         slices = self._slices
         numbers = None if slices is None else slices.numbers(block.time_column())
         return None if slices is None or numbers is None else _spans_in(slices, numbers, most)
@@ -149,7 +151,7 @@ class PackedGroupSink(Sink):
                 self._write_runs([some.keys[int(part[0])].as_py()] * len(runs), runs)
             some = some.take(np.flatnonzero(~are_large[places]))
         if len(some):
-            write(self._rows, self._tag, CellKind.VALUES, some)
+            self._write_cells(CellKind.VALUES, some)
 
     def _large_runs(self, cells: pa.Array) -> list[bytes]:
         """Return the values in cells of a key, in runs as the coder writes them."""
@@ -178,11 +180,15 @@ class PackedGroupSink(Sink):
         if len(small) < len(runs):
             for key, run in zip(keys, runs, strict=True):
                 if len(run) > CELL_BYTES:
-                    write_large(self._rows, self._tag, key, run)
+                    at = len(key) - (SPAN.size if self._merges else 0)
+                    write_large(self._rows, self._tag, key[:at], key[at:] + run)
             keys, runs = [keys[at] for at in small], [runs[at] for at in small]
         if keys:
             some = CellsOfKeys(pa.array(keys, pa.binary()), pa.array(runs, pa.binary()))
-            write(self._rows, self._tag, CellKind.RUNS, some)
+            self._write_cells(CellKind.RUNS, some)
+
+    def _write_cells(self, kind: CellKind, some: CellsOfKeys) -> None:
+        write(self._rows, self._tag, kind, _spans_in_cells(some) if self._merges else some)
 
     def _suffix(self, window: BoundedWindow) -> bytes:
         return b"" if self._is_global else SPAN.pack(*coded_span(window))
@@ -192,8 +198,25 @@ def _with_spans(some: CellsOfKeys, spans: pa.Array) -> CellsOfKeys:
     """Return keys with windows behind them, possibly several for each key."""
     if len(spans) != len(some):
         some = some.take(np.tile(np.arange(len(some)), len(spans) // len(some)))
-    keys = pc.binary_join_element_wise(some.keys, spans, pa.scalar(b"", pa.binary()))
-    return CellsOfKeys(keys, some.cells)
+    return CellsOfKeys(joined(some.keys, spans), some.cells)
+
+
+def joined(first: pa.Array, second: pa.Array) -> pa.Array:
+    """Concatenate the values of two binary columns one by one."""
+    return pc.binary_join_element_wise(first, second, pa.scalar(b"", pa.binary()))
+
+
+def without_spans(keys: pa.Array) -> pa.Array:
+    """Return keys, at least one, without the windows behind them."""
+    offsets = offsets_of(keys).astype(np.int64)
+    return between(buffer_of(keys), offsets[:-1], offsets[1:] - SPAN.size)
+
+
+def _spans_in_cells(some: CellsOfKeys) -> CellsOfKeys:
+    """Return the same with the window of each key before its cell."""
+    ends = offsets_of(some.keys).astype(np.int64)[1:]
+    spans = between(buffer_of(some.keys), ends - SPAN.size, ends)
+    return CellsOfKeys(without_spans(some.keys), joined(spans, some.cells))
 
 
 def _repeated_spans(spans: list[bytes], count: int, most: int) -> Iterator[pa.Array]:
@@ -208,10 +231,11 @@ def _spans_in(slices: Slices, numbers: Micros, most: int) -> Iterator[pa.Array]:
     for first in range(0, slices.count, most):
         back = np.arange(first, min(first + most, slices.count))
         starts = slices.starts((numbers - back[:, np.newaxis]).ravel())
-        yield _spans(starts, starts + slices.size)
+        yield packed_spans(starts, starts + slices.size)
 
 
-def _spans(starts: Micros, ends: Micros) -> pa.Array:
+def packed_spans(starts: Micros, ends: Micros) -> pa.Array:
+    """Return windows as they follow keys."""
     spans = np.empty(len(starts), _SPAN)
     spans["start"], spans["end"] = floored_column(starts), floored_column(ends)
     return fixed_cells(spans)

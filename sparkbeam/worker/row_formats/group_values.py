@@ -187,6 +187,11 @@ class ValuesBuilder:
                 self._spilled.append(earlier)
             self._runs = []
 
+    def extend(self, other: "ValuesBuilder") -> None:
+        """Add the values of another builder, which is not used afterwards."""
+        for run in other._runs if other._spilled is None else other._spilled._runs():
+            self.append(run)
+
     def values(self) -> list[Any] | GroupValues:
         """Return the group's values; the builder is not used afterwards."""
         if self._spilled is not None:

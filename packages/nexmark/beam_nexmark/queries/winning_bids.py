@@ -18,9 +18,9 @@ from apache_beam.transforms.window import IntervalWindow, WindowFn
 from apache_beam.utils.timestamp import Duration, Timestamp
 
 from beam_nexmark.configuration import Configuration
-from beam_nexmark.events import Auction, Bid, Event
+from beam_nexmark.events import Auction, Bid
 from beam_nexmark.generator.event_numbers import AUCTIONS_IN_EPOCH, EPOCH
-from beam_nexmark.queries.selection import is_person
+from beam_nexmark.queries.selection import auctions, bids
 
 
 class AuctionBid(NamedTuple):
@@ -41,13 +41,12 @@ class WinningBids(beam.PTransform[beam.PCollection[Any], beam.PCollection[Any]])
         self._window_fn = AuctionWindowFn(_longest_auction(configuration))
 
     def expand(self, events: beam.PCollection[Any]) -> beam.PCollection[Any]:
+        windowed = events | "Until it closes" >> beam.WindowInto(self._window_fn)
+        opened = auctions(windowed) | "By id" >> beam.Map(lambda auction: (auction.id, auction))
+        placed = bids(windowed) | "By auction" >> beam.Map(lambda bid: (bid.auction, bid))
         return (
-            events
-            | "Auctions and bids" >> beam.Filter(lambda event: not is_person(event))
-            | "Until it closes" >> beam.WindowInto(self._window_fn)
-            | "By auction"
-            >> beam.Map(lambda event: (_auction(event), event)).with_output_types(tuple[int, Event])
-            | "Group" >> beam.GroupByKey()
+            {"auctions": opened, "bids": placed}
+            | "Join" >> beam.CoGroupByKey()
             | "Winner" >> beam.FlatMapTuple(_winner).with_output_types(AuctionBid)
         )
 
@@ -89,14 +88,10 @@ class AuctionWindowFn(WindowFn):
         return bool(window.end - window.start == self._wait)
 
 
-def _auction(event: Any) -> int:
-    return event.id if isinstance(event, Auction) else event.auction
-
-
-def _winner(_: int, group: Iterable[Event]) -> Iterator[AuctionBid]:
-    for auction in [event for event in group if isinstance(event, Auction)]:
-        bids = (bid for bid in group if isinstance(bid, Bid) and bid.price >= auction.reserve)
-        best = max(bids, key=_rank, default=None)
+def _winner(_: int, group: dict[str, Iterable[Any]]) -> Iterator[AuctionBid]:
+    for auction in group["auctions"]:
+        enough = (bid for bid in group["bids"] if bid.price >= auction.reserve)
+        best = max(enough, key=_rank, default=None)
         if best:
             yield AuctionBid(auction, best)
 
