@@ -1,6 +1,6 @@
 """Rows of a Spark data source as a PCollection."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -213,23 +213,17 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             self._metadata = source_frames.file_metadata(frame)
         if spec.format.lower() in _FILES:
             self._has_foreign_types = bool(met)
-        else:
-            self._check_known(met)
-        return found
-
-    def _check_known(self, types: Iterable[str]) -> None:
-        """Reject types of modules that have not been imported.
-
-        The types of a table are data: they must not cause code to run. A schema without these types
-        can only be given for files.
-        """
-        for name in types:
-            if not is_imported(name):
+            return found
+        for foreign in met:
+            # The types of a table are data: they must not cause code to run. A schema without them
+            # can only be given for files.
+            if not is_imported(foreign):
                 raise ConfigurationError(
                     f"'{self.label}': {self._origin.what} has a column of the "
-                    f"user-defined type {arguments.shown(name)[1:-1]}. Import its module in the "
+                    f"user-defined type {arguments.shown(foreign)[1:-1]}. Import its module in the "
                     "program, if you trust it, or read a view that casts the column."
                 )
+        return found
 
     def _select(self, schema: StructType) -> tuple[StructType, tuple[str, ...]]:
         """Return the columns of the rows, and the names of all columns within structs."""

@@ -399,11 +399,8 @@ class _Write(beam.PTransform[PCollection[Any], PDone]):
     """End of the pipeline, written by Spark."""
 
     def __init__(self, spec: WriteSpec) -> None:
-        super().__init__()
+        super().__init__("Write")
         self._spec = spec
-
-    def default_label(self) -> str:
-        return "Write"
 
     def expand(self, cells: PCollection[Any]) -> PDone:
         return PDone(cells.pipeline)

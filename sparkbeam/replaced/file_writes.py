@@ -102,11 +102,8 @@ class _WriteToFiles(beam.PTransform[Any, Any]):
     """Write elements by their destinations."""
 
     def __init__(self, write: FilesWrite) -> None:
-        super().__init__()
+        super().__init__("WriteToFiles")
         self._write = write
-
-    def default_label(self) -> str:
-        return "WriteToFiles"
 
     def expand(self, elements: PCollection[Any]) -> PCollection[Any]:
         destination = self._write.destination
@@ -124,12 +121,9 @@ class _WriteToSink(beam.PTransform[Any, Any]):
     """Write elements to files that are named by a template."""
 
     def __init__(self, write: WriteImpl, sink: FileBasedSink) -> None:
-        super().__init__()
+        super().__init__("WriteImpl")
         self._write = write
         self._sink = sink
-
-    def default_label(self) -> str:
-        return "WriteImpl"
 
     def expand(self, elements: PCollection[Any]) -> PCollection[Any]:
         sink = self._sink
@@ -150,11 +144,8 @@ class _WriteAtEnd(beam.PTransform[Any, Any]):
     """Write a bounded input to files that are named by a template, also if it is empty."""
 
     def __init__(self, sink: FileBasedSink) -> None:
-        super().__init__()
+        super().__init__("WriteImpl")
         self._sink = sink
-
-    def default_label(self) -> str:
-        return "WriteImpl"
 
     def expand(self, elements: PCollection[Any]) -> PCollection[Any]:
         # The second one makes the group of an empty input.

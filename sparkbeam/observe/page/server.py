@@ -146,8 +146,14 @@ class PageServer:
         try:
             self._loop = loop = asyncio.new_event_loop()
             asyncio.set_event_loop(loop)
+            application = Application(
+                [(r"/([^/]+)/(state[.]json)?", _PageHandler, {"server": self, "told": set()})],
+                default_handler_class=_NotFound,
+                # A path has a token in it.
+                log_function=lambda handler: None,
+            )
             server = HTTPServer(
-                _application(self),
+                application,
                 max_header_size=_HEADER_BYTES,
                 max_body_size=0,
                 idle_connection_timeout=_IDLE_SECONDS,
@@ -206,15 +212,6 @@ class _Door:
         self.guests.forget(IOStream.closed)
         self.guests.sweep()
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)
-
-
-def _application(server: PageServer) -> Application:
-    return Application(
-        [(r"/([^/]+)/(state[.]json)?", _PageHandler, {"server": server, "told": set()})],
-        default_handler_class=_NotFound,
-        # A path has a token in it.
-        log_function=lambda handler: None,
-    )
 
 
 class _Handler(RequestHandler):
