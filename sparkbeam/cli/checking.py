@@ -55,8 +55,15 @@ def programs_in(path: Path) -> list[str]:
     """Return the program of a path, or the Python files under a folder that mention Beam."""
     if not path.is_dir() or (path / "__main__.py").exists():
         return [str(path)]
-    files = sorted(path.rglob("*.py"))
-    return [str(file) for file in files if _is_shown(file.relative_to(path)) and _mentions(file)]
+    found = []
+    for file in sorted(path.rglob("*.py")):
+        folders = file.relative_to(path).parts
+        if any(part.startswith(".") or part in _SKIPPED for part in folders):
+            continue
+        with suppress(OSError):
+            if _OF_BEAM.search(file.read_bytes()):
+                found.append(str(file))
+    return found
 
 
 def verdicts(
@@ -103,16 +110,6 @@ def _in_three(program: str, verdict: str, *rest: str) -> tuple[str, str, str]:
         reason += "."
     label = f"'{transform}':" if transform else ""
     return program, verdict, " ".join(filter(None, [label, reason, remedy]))
-
-
-def _is_shown(path: Path) -> bool:
-    return not any(part.startswith(".") or part in _SKIPPED for part in path.parts)
-
-
-def _mentions(file: Path) -> bool:
-    with suppress(OSError):
-        return _OF_BEAM.search(file.read_bytes()) is not None
-    return False
 
 
 @dataclass(frozen=True)

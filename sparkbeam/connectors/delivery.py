@@ -239,10 +239,8 @@ class Delivery:
 
     def _report(self, error: Exception) -> Exception:
         text = str(error)
-        if self._reports.find(text) is not None:
-            return error  # It already names its step.
-        if gave_up(text):
-            return error  # The run is restarted.
+        if self._reports.find(text) is not None or gave_up(text):
+            return error  # It already names its step, or the run is restarted.
         if self.spec.function and self.spec.format is None:
             return self._reports.report(error, self.label)
         summary = problem(error, self.spec.format, self.spec.options)

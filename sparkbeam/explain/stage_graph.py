@@ -4,9 +4,9 @@ The HTML fetches no script, font or image. Colours follow the light or dark colo
 reader's system.
 """
 
-import unicodedata
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from html import escape
@@ -193,22 +193,19 @@ def flowchart(graph: Sketch, figures: Figures | None = None) -> str:
     Args:
         figures: see :data:`Figures`.
     """
-    return "".join(f"{line}\n" for line in _flowchart(graph, figures or {}))
-
-
-def _flowchart(graph: Sketch, figures: Figures) -> Iterator[str]:
-    yield "flowchart TD"
+    found = ["flowchart TD"]
     names = {box.id: f"stage{number}" for number, box in enumerate(graph.boxes)}
     texts = {(box.id, way.kind): way.text for box in graph.boxes for way in box.ways}
     for box in graph.boxes:
         hidden = len(box.labels) - _MOST_LABELS
         more = [f"{hidden} more"] if hidden > 0 else []
-        lines = (box.id, *box.labels[:_MOST_LABELS], *more, *figures.get(box.id, ()))
-        yield f'  {names[box.id]}["{"<br>".join(map(_mermaid, lines))}"]'
+        lines = (box.id, *box.labels[:_MOST_LABELS], *more, *(figures or {}).get(box.id, ()))
+        found.append(f'  {names[box.id]}["{"<br>".join(map(_mermaid, lines))}"]')
     for arrow in graph.arrows:
         line = "-.->" if arrow.kind == SIDE else "-->"
         text = _mermaid(texts[arrow.reader, arrow.kind])
-        yield f'  {names[arrow.producer]} {line}|"{text}"| {names[arrow.reader]}'
+        found.append(f'  {names[arrow.producer]} {line}|"{text}"| {names[arrow.reader]}')
+    return "".join(f"{line}\n" for line in found)
 
 
 def _mermaid(text: str) -> str:
@@ -233,11 +230,9 @@ def _box(box: StageBox, ways: Mapping[StageInput, Sequence[str]], figures: Seque
 
 
 def _text(text: str) -> str:
-    """Return lines of text as HTML."""
-    return escape("".join("\N{REPLACEMENT CHARACTER}" if _is_illegal(c) else c for c in text))
+    """Return lines of text as HTML, without the characters that a page cannot have."""
+    return escape(_ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
-def _is_illegal(character: str) -> bool:
-    """Return whether a page cannot have a character: a control, a lone surrogate, none at all."""
-    control = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
-    return control or character in "\ufffe\uffff"
+_ILLEGAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Controls other than line ends and tabs, lone surrogates, and what is no character at all."""

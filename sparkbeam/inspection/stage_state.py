@@ -233,7 +233,9 @@ def _keys(entries: Entries, step: StatefulStep, known: StepCoders) -> Iterator[K
     try:
         for encoded in list(keyed.keys()):
             items = record_items(keyed.record(encoded), known, step.parts["state name"])
-            in_columns = map(session_item, sessions.pop(encoded, ()))
+            in_columns = (
+                session_item(each, (each.accumulator,), 1) for each in sessions.pop(encoded, ())
+            )
             found = sorted(chain(items, in_columns), key=attrgetter("window"))
             yield KeyState(step.label, known.key.decoded(encoded, nested=True), tuple(found))
     finally:

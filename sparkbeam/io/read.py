@@ -89,7 +89,12 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
     ) -> None:
         super().__init__()
         self._origin = _origin(format, options, table, query)
-        self._schema = _schema(self._origin, schema)
+        if schema is not None and not self._origin.format:
+            raise ConfigurationError(
+                f"schema= is only for files, but {self._origin.what} has its own columns: omit it, "
+                "or cast in a query."
+            )
+        self._schema = resolve.checked_schema(schema)
         self._timestamp_column = timestamp_column
         if timestamp_column is not None:
             arguments.text("timestamp_column", timestamp_column, "use the name of a column")
@@ -299,15 +304,6 @@ def _origin(
         text = arguments.text("query", query, "write one in SQL, such as 'SELECT * FROM clicks'")
         return ReadSpec(query=text.strip().rstrip(";"))
     return ReadSpec(source or "", known)
-
-
-def _schema(origin: ReadSpec, given: resolve.Schema | None) -> resolve.Schema | None:
-    if given is not None and not origin.format:
-        raise ConfigurationError(
-            f"schema= is only for files, but {origin.what} has its own columns: omit it, or cast "
-            "in a query."
-        )
-    return resolve.checked_schema(given)
 
 
 def _micros(name: str, seconds: float) -> int:

@@ -128,8 +128,10 @@ class _WriteToSink(beam.PTransform[Any, Any]):
     def expand(self, elements: PCollection[Any]) -> PCollection[Any]:
         sink = self._sink
         values = windowed(self._write, elements)
-        if sink.convert_fn is not None:
-            values = values | "Convert" >> beam.ParDo(_by_window(sink.convert_fn))
+        convert = sink.convert_fn
+        if convert is not None:
+            gathers = type(convert).finish_bundle is not beam.DoFn.finish_bundle
+            values |= "Convert" >> beam.ParDo(_ByWindow(convert) if gathers else convert)
         pairs = values | "Pair" >> beam.Map(lambda value: (None, value)).with_output_types(
             Tuple[None, values.element_type or AnyType]
         )
@@ -163,12 +165,6 @@ class _WriteAtEnd(beam.PTransform[Any, Any]):
             | "Group" >> beam.GroupByKey()
             | "WritePanes" >> beam.ParDo(WriteTuples(files)).with_output_types(str)
         )
-
-
-def _by_window(convert: beam.DoFn) -> beam.DoFn:
-    """Return a DoFn that keeps the elements of each window apart, where it gathers some."""
-    gathers = type(convert).finish_bundle is not beam.DoFn.finish_bundle
-    return _ByWindow(convert) if gathers else convert
 
 
 class _ByWindow(beam.DoFn):

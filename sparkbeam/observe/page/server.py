@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from html import escape
 from importlib import resources
 from string import Template
 from typing import Any
@@ -303,8 +304,6 @@ _DIGITS = 15
 
 
 def _html(page: ServedPage, nonce: str) -> str:
-    from html import escape
-
     folder = resources.files(__package__)
     parts = {
         name: folder.joinpath(f"page.{name}").read_text(encoding="utf-8")
