@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -229,7 +228,16 @@ def _keys(entries: Entries, step: StatefulStep, known: StepCoders) -> Iterator[K
     shard = ShardState(copied)
     keyed = shard.stage(step.address)
     sessions: dict[bytes, list[StoredSession]] = {}
-    keyed.thaw = partial(_thaw, sessions)
+
+    def thaw(page: Page, stripe: Stripe, found: list[tuple[bytes, list[int]]]) -> None:
+        # Columnar numbers are shown directly: accumulators would need the CombineFn.
+        if not isinstance(stripe, SessionStripe):
+            windows_to_records(_listed_numbers, page, stripe, found)
+            return
+        for key, rows in found:
+            sessions[key] = list(sessions_of(stripe, _listed_numbers, rows))
+
+    keyed.thaw = thaw
     try:
         for encoded in list(keyed.keys()):
             items = record_items(keyed.record(encoded), known, step.parts["state name"])
@@ -240,23 +248,6 @@ def _keys(entries: Entries, step: StatefulStep, known: StepCoders) -> Iterator[K
             yield KeyState(step.label, known.key.decoded(encoded, nested=True), tuple(found))
     finally:
         shard.close()
-
-
-def _thaw(
-    sessions: dict[bytes, list[StoredSession]],
-    page: Page,
-    stripe: Stripe,
-    found: list[tuple[bytes, list[int]]],
-) -> None:
-    """Give a page records of windows, and note sessions; see :data:`.Thaw`.
-
-    Columnar numbers are shown directly: accumulators would need the CombineFn.
-    """
-    if isinstance(stripe, SessionStripe):
-        for key, rows in found:
-            sessions[key] = list(sessions_of(stripe, _listed_numbers, rows))
-    else:
-        windows_to_records(_listed_numbers, page, stripe, found)
 
 
 def _listed_numbers(numbers: Numbers) -> list[Any]:

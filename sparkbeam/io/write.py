@@ -208,7 +208,17 @@ class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
         empty_batches: bool = False,
     ) -> None:
         super().__init__()
-        self._function = _batch_function(function)
+        remedy = "give one that takes a DataFrame and the number of the micro-batch"
+        self._function = arguments.function("function", function, remedy)
+        try:
+            inspect.signature(function).bind(None, 0)
+        except TypeError:
+            raise ConfigurationError(
+                f"function={arguments.shown(function)} cannot be called with two arguments: "
+                f"{remedy}."
+            ) from None
+        except ValueError:  # Not all C functions have a signature.
+            pass
         self._schema = resolve.checked_schema(schema)
         self._empty_batches = arguments.flag("empty_batches", empty_batches)
 
@@ -242,7 +252,17 @@ class Foreach(beam.PTransform[PCollection[Any], PDone]):
 
     def __init__(self, writer: _TakesElements) -> None:
         super().__init__()
-        self._writer = _element_writer(writer)
+        kind = writer.__name__ if isinstance(writer, type) else type(writer).__name__
+        if not callable(getattr(writer, "process", None)):
+            raise ConfigurationError(
+                f"writer={arguments.shown(writer)}: {kind} has no method process(row)."
+            )
+        if isinstance(writer, type):
+            raise ConfigurationError(f"writer={kind} is a class: give an object, {kind}(…).")
+        for name in ("open", "close"):
+            if not callable(getattr(writer, name, len)):
+                raise ConfigurationError(f"{kind}.{name} is not a method: make it one, or omit it.")
+        self._writer = writer
 
     def expand(self, elements: PCollection[Any]) -> PDone:
         resolve.require_spark(elements.pipeline, "Foreach")
@@ -306,44 +326,6 @@ def to_table(elements: PCollection[Any], schema: StructType) -> PCollection[Any]
         schema: of the table, whose last column has the timestamps.
     """
     return elements | _Pack(PackStamped(arrow_schema(schema)))
-
-
-def _batch_function(function: Any) -> Callable[[Any, int], None]:
-    """Check for a function that takes a DataFrame and a number.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
-    remedy = "give one that takes a DataFrame and the number of the micro-batch"
-    arguments.function("function", function, remedy)
-    try:
-        inspect.signature(function).bind(None, 0)
-    except TypeError:
-        raise ConfigurationError(
-            f"function={arguments.shown(function)} cannot be called with two arguments: {remedy}."
-        ) from None
-    except ValueError:  # Not all C functions have a signature.
-        pass
-    return function
-
-
-def _element_writer(writer: Any) -> _TakesElements:
-    """Check for an object with the methods of :class:`Writer`.
-
-    Raises:
-        ConfigurationError: a method is missing.
-    """
-    kind = writer.__name__ if isinstance(writer, type) else type(writer).__name__
-    if not callable(getattr(writer, "process", None)):
-        raise ConfigurationError(
-            f"writer={arguments.shown(writer)}: {kind} has no method process(row)."
-        )
-    if isinstance(writer, type):
-        raise ConfigurationError(f"writer={kind} is a class: give an object, {kind}(…).")
-    for name in ("open", "close"):
-        if not callable(getattr(writer, name, len)):
-            raise ConfigurationError(f"{kind}.{name} is not a method: make it one, or omit it.")
-    return writer
 
 
 def _pickled(name: str, value: object) -> bytes:

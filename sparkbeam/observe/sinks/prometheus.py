@@ -62,7 +62,12 @@ class PrometheusSink(MetricsSink):
         if self._gateway is not None:
             self._push(self._gateway)
         elif self._server is None:
-            self._server = _serving(*self._address, self._registry)
+            host, port = self._address
+            family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            self._server = _Server(host, place[:2], family)
+            self._server.set_app(make_wsgi_app(self._registry))
+            serve = partial(self._server.serve_forever, _CLOSE_SECONDS)
+            background_thread(serve, "sparkbeam-prometheus").start()
 
     def close(self) -> None:
         """Stop the endpoint; a gateway keeps its metrics."""
@@ -158,20 +163,6 @@ class _Server(ThreadingWSGIServer):
 def _hang_up(connection: socket.socket) -> None:
     """Shut a connection down; its thread closes it."""
     connection.shutdown(socket.SHUT_RDWR)
-
-
-def _serving(host: str, port: int, registry: CollectorRegistry) -> Any:
-    """Start an endpoint, served by threads of its own.
-
-    Raises:
-        OSError: the address is in use.
-    """
-    family, *_, found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    server = _Server(host, found[:2], family)
-    server.set_app(make_wsgi_app(registry))
-    serve = partial(server.serve_forever, _CLOSE_SECONDS)
-    background_thread(serve, "sparkbeam-prometheus").start()
-    return server
 
 
 class _Latest(Collector):

@@ -32,7 +32,7 @@ class RowMaker:
     def __init__(self, coder: RowCoder) -> None:
         self._schema: schema_pb2.Schema = coder.schema
         self._names = [part.name for part in self._schema.fields]
-        self._make: Any = named_tuple_from_schema(self._schema)._make
+        self._make: Any = _class_of(self._schema)._make
         self._inner = [_rows(part.type) for part in self._schema.fields]
         self._shapes: dict[pa.DataType, Shape] = {}
 
@@ -57,13 +57,17 @@ class RowMaker:
         return list(map(self._make, zip(*fields, strict=True)))
 
 
+def _class_of(schema: schema_pb2.Schema) -> Any:
+    return named_tuple_from_schema(schema)
+
+
 def _rows(kind: schema_pb2.FieldType) -> Rows | None:
     """Return the classes of the structs in a type; None if there are none."""
     match kind.WhichOneof("type_info"):
         case "row_type":
             schema = kind.row_type.schema
             inner = [_rows(part.type) for part in schema.fields]
-            return Rows(named_tuple_from_schema(schema)._make, inner)
+            return Rows(_class_of(schema)._make, inner)
         case "array_type":
             return Rows(inner=[_rows(kind.array_type.element_type)])
         case "map_type":
@@ -79,4 +83,4 @@ def _record(kind: pa.DataType, schema: schema_pb2.Schema) -> RecordShape:
         else shape_of(part.type)
         for part, beams in zip(kind, schema.fields, strict=True)
     ]
-    return RecordShape(named_tuple_from_schema(schema), names, tuple(fields))
+    return RecordShape(_class_of(schema), names, tuple(fields))
