@@ -100,7 +100,17 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             arguments.text("timestamp_column", timestamp_column, "use the name of a column")
         self._columns = None if columns is None else arguments.names("columns", columns, _LIST)
         self._delay = _micros("watermark_delay", watermark_delay)
-        _check_idle(idle_timeout, follow_clock_when_idle)
+        if idle_timeout is not None and not _micros("idle_timeout", idle_timeout):
+            raise ConfigurationError(
+                f"idle_timeout={idle_timeout} must be a duration in seconds above 0, or None for "
+                "never."
+            )
+        arguments.flag("follow_clock_when_idle", follow_clock_when_idle)
+        if follow_clock_when_idle and idle_timeout is None:
+            raise ConfigurationError(
+                "follow_clock_when_idle=True needs idle_timeout=, the seconds without rows after "
+                "which the source counts as idle."
+            )
         if timestamp_column is None and (partition_column or idle_timeout is not None):
             raise ConfigurationError(
                 "partition_column and idle_timeout refer to the timestamps of rows: give a "
@@ -308,16 +318,3 @@ def _origin(
 
 def _micros(name: str, seconds: float) -> int:
     return round(arguments.duration(name, seconds, "seconds", most=_LONGEST) * 1_000_000)
-
-
-def _check_idle(idle_timeout: float | None, follow_clock_when_idle: bool) -> None:
-    if idle_timeout is not None and not _micros("idle_timeout", idle_timeout):
-        raise ConfigurationError(
-            f"idle_timeout={idle_timeout} must be a duration in seconds above 0, or None for never."
-        )
-    arguments.flag("follow_clock_when_idle", follow_clock_when_idle)
-    if follow_clock_when_idle and idle_timeout is None:
-        raise ConfigurationError(
-            "follow_clock_when_idle=True needs idle_timeout=, the seconds without rows after "
-            "which the source counts as idle."
-        )
