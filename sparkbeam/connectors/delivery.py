@@ -191,8 +191,8 @@ class Delivery:
         path = target.spec.option("path")
         if path:
             target = target.with_options(path=from_here(path, target.spec.format, session))
-        if not table:
-            self._columns = self._columns or table_columns(session, target.spec)
+        if not table and self._columns is None:
+            self._columns = table_columns(session, target.spec)
         if not table and self._columns is not None:
             place = target.spec.option("dbtable") or target.spec.option("path")
             rows = checked_rows(rows, self._columns, place)

@@ -115,7 +115,11 @@ class StoredState:
         others: list[str] = []
         is_there = False
         for each in found:
-            if each.has_key and _is_called(each.key, key):
+            # A text denotes a key: itself, its repr, or its bytes in hex.
+            names = (str(each.key), repr(each.key))
+            if isinstance(each.key, Undecoded):
+                names = (each.key.data.hex(), repr(each.key.data))
+            if each.has_key and key in names:
                 is_there = True
                 yield each
             elif each.has_key and len(others) < _SAMPLE:
@@ -252,10 +256,3 @@ def _keys(entries: Entries, step: StatefulStep, known: StepCoders) -> Iterator[K
 
 def _listed_numbers(numbers: Numbers) -> list[Any]:
     return numbers.tolist()
-
-
-def _is_called(key: Any, text: str) -> bool:
-    """Return whether a text denotes a key: itself, its ``repr``, or its bytes in hex."""
-    if isinstance(key, Undecoded):
-        return text in (key.data.hex(), repr(key.data))
-    return text in (str(key), repr(key))
