@@ -44,7 +44,10 @@ def aggregations(
     done = () if summary is None else zip(plan.stages, summary.stages, strict=True)
     figures = _Figures({stage.id: found for stage, found in done}, shuffles or {})
     edges = [edge for edge in describe.edges(plan) if not edge.side_inputs]
-    hosts = _hosts(plan)
+    hosts = {stage.id: f"MapInArrow {stage.id}" for stage in plan.stages}
+    for number, stages in enumerate(topology(plan).layers if plan.streaming else ()):
+        operator = "transformWithState" if number else "mapInArrow"
+        hosts |= {stage.id: f"{operator} of layer {number}" for stage in stages}
     blocks = []
     for stage in plan.stages:
         if stage.grouping is None:
@@ -163,17 +166,6 @@ def _combines_groups(stage: Stage) -> list[str]:
 def _transforms(stage: Stage, urn: str) -> list[str]:
     """Return the names of a stage's transforms with a URN."""
     return sorted(one.unique_name for one in parsed(stage).with_urn(urn))
-
-
-def _hosts(plan: Plan) -> dict[str, str]:
-    """Return the Spark operator that runs each stage."""
-    if not plan.streaming:
-        return {stage.id: f"MapInArrow {stage.id}" for stage in plan.stages}
-    return {
-        stage.id: f"{'transformWithState' if number else 'mapInArrow'} of layer {number}"
-        for number, stages in enumerate(topology(plan).layers)
-        for stage in stages
-    }
 
 
 def _lines(operations: list[_Operation]) -> Iterator[str]:
