@@ -252,7 +252,11 @@ def fields_of_sales(sales: Any) -> Any:
         .aggregate_field("amount", max, "largest")
         .aggregate_field("at", max, "latest")
         | "added"
-        >> beam.Map(lambda found: int(100 * (found.total + found.largest)) + found.latest.micros)
+        >> beam.Map(
+            lambda found: (
+                int(100 * (found.total + found.largest)) + found.latest.micros // 1_000_000
+            )
+        )
     )
 
 
@@ -400,7 +404,7 @@ TASKS |= {
         "sum, largest and latest by a nullable field",
         fields_of_sales,
         lambda sales: sales.groupBy("bidder", "category").agg(
-            sf.expr("bigint(100 * (sum(amount) + max(amount))) + unix_micros(max(at))").alias(
+            sf.expr("bigint(100 * (sum(amount) + max(amount))) + unix_seconds(max(at))").alias(
                 "number"
             )
         ),
