@@ -204,13 +204,17 @@ class StreamingExecution:
         if query is None:
             return self.run()
         asked = done = False
+        pause, heard = self._poll_seconds, self._number
         try:
             while query.isActive and not (done := self._is_done(query)) and not self._is_over():
                 self._proceed()
                 if self._drain.is_set() and not asked:
                     self._feedback.ask_to_drain()
                     asked = True
-                query.awaitTermination(self._poll_seconds)
+                # Each call takes both sides a millisecond, also while nothing happens.
+                pause = self._poll_seconds if heard != self._number else pause * 1.1
+                heard = self._number
+                query.awaitTermination(min(pause, _REMOTE_POLL_SECONDS))
             done |= self._hear(query)
         except SparkBeamError:
             raise
@@ -529,11 +533,11 @@ class StreamingExecution:
             self._topology,
             self._shards,
             self._max_batch_elements,
-            self._output,
-            self._environment,
-            checkpoint_id(own),
-            self._failures,
-            self._reporter,
+            output=self._output or OutputSpec(),
+            environment=self._environment or Environment(),
+            checkpoint_id=checkpoint_id(own),
+            reports=self._failures,
+            reporter=self._reporter,
             check=generation.check_if_seen,
         )
         marked = not any(source.has_plan for source in sources)
@@ -563,7 +567,13 @@ class StreamingExecution:
         """
         through_steps = start_steps(self._topology)
         ways = TO_FIRST_LAYER if through_steps else first.ways_of_ticks
-        spec = SourceSpec.from_plan(self._topology.plan, generation, ways, self._available_now)
+        spec = SourceSpec.from_plan(
+            self._topology.plan,
+            generation,
+            ways=ways,
+            run=self._available_now,
+            rests=self._trigger is None,
+        )
         self._session.dataSource.register(TickSource)
         rows = (
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
