@@ -131,16 +131,13 @@ class Block:
 
     def elements(self) -> Iterator[WindowedValue]:
         """Return the values one by one, with their windowing; each is made when it is asked for."""
-        assert not isinstance(self.assigned, WindowFn)
+        given, template = self.assigned, self.windowing
+        assert not isinstance(given, WindowFn)
         if self.stamps is None:
-            return map(self.windowing.with_value, self.values)
-        create, pane = windowed_value.create, self.windowing.pane_info
-        if self.assigned is not None:
-            each = zip(self.values, self.stamps, self.assigned.windows(), strict=True)
-            return (create(value, micros, windows, pane) for value, micros, windows in each)
-        windows = self.windowing.windows
-        stamped = zip(self.values, self.stamps, strict=True)
-        return (create(value, micros, windows, pane) for value, micros in stamped)
+            return map(template.with_value, self.values)
+        windows = repeat(template.windows) if given is None else given.windows()
+        panes = repeat(template.pane_info)
+        return map(windowed_value.create, self.values, self.stamps, windows, panes)
 
     def timestamps(self) -> Iterator[Timestamp]:
         """Return the timestamp of each value."""

@@ -107,8 +107,7 @@ class ChunkSink(Sink):
             self._append(self._runs.encode(block))
 
     def _write_stamped(self, block: Block) -> None:
-        times = block.times()
-        stamps = times if self._in_micros else map(coded_micros, times)
+        stamps = block.times() if self._in_micros else map(coded_micros, block.times())
         self._append(self._runs.encode_stamped(block, stamps))
 
     def _is_small(self) -> bool:
