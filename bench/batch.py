@@ -126,7 +126,6 @@ def main() -> None:
 def contest(spark: Any, arguments: argparse.Namespace) -> None:
     """Runs the contest in a session and prints the table."""
     count = arguments.elements
-
     table = Table(title=f"{count:,} elements, 2 cores, median of {arguments.repeat}")
     for column in ("task", "program", "seconds", "elements/s", "relative to sparkbeam"):
         table.add_column(column, justify="left" if column in ("task", "program") else "right")

@@ -29,6 +29,7 @@ _TEXTS = {
     Exchange.FORWARD: "same task",
     Exchange.REBALANCE: "rebalance",
     Exchange.BY_KEY: "shuffle by key",
+    Exchange.SORT: "by key in the same task",
     Exchange.JOIN: "join",
 }
 
@@ -180,7 +181,7 @@ def _note(plan: Plan, stage: Stage) -> str:
 
 
 def _ways(stage: Stage) -> Iterator[StageInput]:
-    detail = _detail(stage) if stage.exchange is Exchange.BY_KEY else ""
+    detail = _detail(stage) if stage.exchange in (Exchange.BY_KEY, Exchange.SORT) else ""
     yield StageInput(stage.exchange.value, f"{_TEXTS[stage.exchange]}{detail}")
     if stage.side_inputs:
         yield StageInput(SIDE, "side input")
