@@ -12,7 +12,7 @@ from sparkbeam.observe.figures.formats import size
 from sparkbeam.observe.figures.summary import RunSummary, StageSummary
 from sparkbeam.plan.grouping import Grouping, GroupStrategy
 from sparkbeam.plan.layers import topology
-from sparkbeam.plan.model import Plan, Stage
+from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.urns import EXTRACT_OUTPUTS, FIRE, MERGE_ACCUMULATORS, PRECOMBINE
 
@@ -78,7 +78,8 @@ def _operations(
         own = [name for name in found if name.rpartition("/")[0] in wholes]
         yield "partial", hosts[producer.id], _partial(how), figures.elements(producer, own)
     to = "to the shard of the key" if streaming else "by key, sorted by key and order"
-    yield "exchange", "Exchange, Sort", to, figures.exchange(stage, producers)
+    moved = "Coalesce" if stage.exchange is Exchange.SORT else "Exchange"
+    yield "exchange", f"{moved}, Sort", to, figures.exchange(stage, producers)
     kept = "accumulators" if how.combines else "values"
     merged = f"{kept} of all tasks"
     if streaming:

@@ -33,6 +33,7 @@ _TRAVEL = {
     Exchange.FORWARD: "no shuffle: in the same Spark task",
     Exchange.REBALANCE: "rebalance: spread evenly over all partitions",
     Exchange.BY_KEY: "shuffle by key",
+    Exchange.SORT: "no shuffle: by key in the same Spark task",
     Exchange.JOIN: "joined by Spark",
 }
 
@@ -165,7 +166,7 @@ def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
     travel = _TRAVEL[stage.exchange]
     if stage.join is not None:
         travel += f": {_JOINS[stage.join.spec.how]}; {_BROADCASTS[stage.join.spec.broadcast]}"
-    if stage.exchange is Exchange.BY_KEY:
+    if stage.exchange in (Exchange.BY_KEY, Exchange.SORT):
         travel += stage.format.arrival
         if stage.grouping is None and isinstance(stage.format, KeyedRows):
             travel += ": state and timers of one key at a time"

@@ -31,6 +31,7 @@ _TEXTS = {
     Exchange.FORWARD: "same task",
     Exchange.REBALANCE: "rebalance",
     Exchange.BY_KEY: "shuffle by key",
+    Exchange.SORT: "by key in the same task",
     Exchange.JOIN: "join",
 }
 
@@ -126,7 +127,7 @@ def sketch(plan: Plan) -> Sketch:
         note = f"persisted, read {times} times" if times else ""
         if not times and any(port.tag in plan.kept for port in stage.ports):
             note = "kept in files"
-        detail = _detail(stage) if stage.exchange is Exchange.BY_KEY else ""
+        detail = _detail(stage) if stage.exchange in (Exchange.BY_KEY, Exchange.SORT) else ""
         ways = [StageInput(stage.exchange.value, f"{_TEXTS[stage.exchange]}{detail}")]
         if stage.side_inputs:
             ways.append(StageInput(SIDE, "side input"))
