@@ -382,6 +382,7 @@ _COMBINES: Mapping[str, beam.CombineFn] = {
 _AGGREGATES = {"sum": sum, "decimals": sql_functions.decimal_total, "min": min, "max": max}
 
 _NAMES = {
+    "__name__": __name__,  # Else cloudpickle searches all modules for each of these functions.
     "Decimal": Decimal,
     "date": date,
     "inf": math.inf,
