@@ -16,25 +16,7 @@ kafka_program = importlib.import_module("kafka_program")
 pytestmark = pytest.mark.timeout(900)
 
 SCENARIOS = ("batch", "killed")
-MORE = (
-    (
-        "groups",
-        "page",
-        "bounded",
-        "opened",
-        "recreated",
-        "poison",
-        "encoded",
-        "transactions",
-        "partitions",
-        "appended",
-        "refusals",
-        "growth",
-        "outage",
-    )
-    if is_whole()
-    else ()
-)
+MORE = [name for name in kafka_program.SCENARIOS if is_whole() and name not in SCENARIOS]
 
 long = pytest.mark.long(reason="one scenario takes a minute; others have them without a broker")
 
