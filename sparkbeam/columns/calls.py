@@ -54,7 +54,6 @@ from sparkbeam.columns.python_types import (
     RecordShape,
     Scalar,
     Shape,
-    Texts,
     Union,
     is_plain_namedtuple,
     is_tuple,
@@ -106,8 +105,6 @@ def _length(graph: Graph, items: tuple[Item, ...]) -> Item:
     kernels = {STR: text_kernels.length, BYTES: text_kernels.length_of_bytes}
     if node.shape in kernels:
         return graph.apply(kernels[node.shape], INT, node)
-    if isinstance(node.shape, Texts):
-        return graph.apply(text_kernels.length_of_list, INT, node)
     if isinstance(node.shape, Lists):
         return graph.apply(list_kernels.lengths, INT, node)
     if isinstance(node.shape, RecordShape) and node.shape.type is not Row:
@@ -225,18 +222,10 @@ def _parsed(graph: Graph, items: tuple[Item, ...]) -> Item:
     return graph.document(node)
 
 
-def _to_text(graph: Graph, items: tuple[Item, ...]) -> Item:
-    return as_text(graph, _node(items, "str"))
-
-
 def _to_bool(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) != 1:
         raise NotCompiled("it calls bool with the wrong number of arguments")
     return graph.truth(items[0])
-
-
-def _to_tuple(graph: Graph, items: tuple[Item, ...]) -> Item:
-    return tuple_of(graph, items_of(graph, _node(items, "tuple")))
 
 
 def _rounding(kernel: Callable[[Value], Vector], name: str) -> Handler:
@@ -272,10 +261,6 @@ def _divided(graph: Graph, items: tuple[Item, ...]) -> Item:
     assert isinstance(quotient, Expression)
     assert isinstance(rest, Expression)
     return tuple_of(graph, (quotient, rest))
-
-
-def _written(graph: Graph, items: tuple[Item, ...]) -> Item:
-    return as_written(graph, _node(items, "repr"))
 
 
 def _formatted(graph: Graph, items: tuple[Item, ...]) -> Item:
@@ -466,14 +451,14 @@ _KNOWN: dict[Any, Handler] = {
     max: _extreme(">", "max"),
     int: _folding(int, _to_int),
     float: _folding(float, _to_float),
-    str: _to_text,
+    str: lambda graph, items: as_text(graph, _node(items, "str")),
     bool: _to_bool,
-    tuple: _to_tuple,
+    tuple: lambda graph, items: tuple_of(graph, items_of(graph, _node(items, "tuple"))),
     list: _to_list,
     sum: _sum,
     round: _folding(round, _rounded),
     divmod: _folding(divmod, _divided),
-    repr: _written,
+    repr: lambda graph, items: as_written(graph, _node(items, "repr")),
     format: _formatted,
     isinstance: _is_instance,
     type: _class_of,

@@ -41,7 +41,6 @@ from sparkbeam.columns.python_types import (
     RecordShape,
     Shape,
     Table,
-    Texts,
     Union,
     is_dict,
     is_tuple,
@@ -167,7 +166,7 @@ def is_none(graph: Graph, item: Item) -> Expression:
         return graph.const(item.value is None)
     if isinstance(item.shape, RecordShape):
         return graph.negated(graph.presence(item))
-    if isinstance(item.shape, Constants | Texts | Table):
+    if isinstance(item.shape, Constants | Table):
         return graph.const(False)
     if isinstance(item, Select):
         return _is_none_of_select(graph, item)

@@ -43,7 +43,6 @@ from sparkbeam.columns.python_types import (
     RecordShape,
     Shape,
     Table,
-    Texts,
     Union,
     arrow_type_of,
     is_tuple,
@@ -345,9 +344,7 @@ def _result_shape(leaf: Item) -> Shape:
     if isinstance(leaf, Stamped):
         checked(leaf.time.micros)
         return _result_shape(leaf.value)
-    if not isinstance(leaf, Expression) or isinstance(
-        leaf.shape, Texts | Constants | Mixed | Table
-    ):
+    if not isinstance(leaf, Expression) or isinstance(leaf.shape, Constants | Mixed | Table):
         raise NotCompiled(
             f"it produces {'a Timestamp' if isinstance(leaf, TimestampParts) else named(leaf)}"
         )

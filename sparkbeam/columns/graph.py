@@ -52,7 +52,6 @@ from sparkbeam.columns.python_types import (
     RecordShape,
     Shape,
     Table,
-    Texts,
     Union,
     either,
     unified,
@@ -400,7 +399,7 @@ class Graph:
             record = self._selected_record(condition, yes, no)
             return Either(condition, yes, no) if record is None else record
         shape = unified(yes.shape, no.shape)
-        if isinstance(shape, Mixed | Union | Texts | Constants | Table):
+        if isinstance(shape, Mixed | Union | Constants | Table):
             return Either(condition, yes, no)
         for one in (yes, no):
             checked(one)

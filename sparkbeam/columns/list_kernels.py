@@ -66,11 +66,17 @@ def _bound(position: int, counts: Positions) -> Positions:
 
 
 @lru_cache(maxsize=1024)
-def item(position: int) -> Callable[[Value], Vector]:
-    """Return the kernel of ``value[position]``."""
+def item(position: int, of: int | None = None) -> Callable[[Value], Vector]:
+    """Return the kernel of ``value[position]``.
+
+    Args:
+        of: the required length of the lists; any if None.
+    """
 
     def kernel(value: Value) -> Vector:
         items, counts = flattened(value)
+        if of is not None and np.any(counts != of):
+            raise FallBack("it unpacks a list of a different length")
         ends = np.cumsum(counts)
         at = counts + position if position < 0 else np.full(len(counts), position)
         if np.any((at < 0) | (at >= counts)):

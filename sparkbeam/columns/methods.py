@@ -10,16 +10,20 @@ from sparkbeam.columns.expressions import Const, Expression, Item, Listed, Made
 from sparkbeam.columns.graph import Graph, checked
 from sparkbeam.columns.operators import as_text, items_of
 from sparkbeam.columns.python_kernels import called
-from sparkbeam.columns.python_types import BOOL, BYTES, INT, STR, RecordShape, Shape, Texts
+from sparkbeam.columns.python_types import BOOL, BYTES, INT, STR, Lists, RecordShape, Shape
 from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.text_kernels import in_arrow
 
-_TRIMS: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
-    "strip": (pc.utf8_trim, str.strip),
-    "lstrip": (pc.utf8_ltrim, str.lstrip),
-    "rstrip": (pc.utf8_rtrim, str.rstrip),
-}
+_TRIMS = {"strip": pc.utf8_trim, "lstrip": pc.utf8_ltrim, "rstrip": pc.utf8_rtrim}
 _MATCHES = {"startswith": pc.starts_with, "endswith": pc.ends_with}
-_SIMPLE = {"upper": text_kernels.upper, "lower": text_kernels.lower}
+_UTF_8 = ((), ("utf-8",), ("utf8",), ("UTF-8",))
+_SIMPLE: dict[str, tuple[Shape, Shape, Callable[..., Any], tuple[Any, ...]]] = {
+    "upper": (STR, STR, text_kernels.upper, ((),)),
+    "lower": (STR, STR, text_kernels.lower, ((),)),
+    "encode": (STR, BYTES, text_kernels.encoded, _UTF_8),
+    "decode": (BYTES, STR, text_kernels.decoded, _UTF_8),
+}
+"""Methods with one kernel: types of text and result, the kernel, and possible parameters."""
 _BY_PYTHON: dict[str, tuple[Shape, tuple[type, ...], int]] = {
     **dict.fromkeys(["title", "capitalize", "swapcase", "casefold"], (STR, (), 0)),
     **dict.fromkeys(["removeprefix", "removesuffix"], (STR, (str,), 1)),
@@ -27,8 +31,8 @@ _BY_PYTHON: dict[str, tuple[Shape, tuple[type, ...], int]] = {
     "zfill": (STR, (int,), 1),
     "expandtabs": (STR, (int,), 0),
     "replace": (STR, (str, str, int), 2),
-    **dict.fromkeys(["split", "rsplit"], (Texts(), (str, int), 0)),
-    "splitlines": (Texts(), (bool,), 0),
+    **dict.fromkeys(["split", "rsplit"], (Lists(STR), (str, int), 0)),
+    "splitlines": (Lists(STR), (bool,), 0),
     **dict.fromkeys(["find", "rfind", "index", "rindex", "count"], (INT, (str, int, int), 1)),
     **dict.fromkeys(
         [
@@ -41,7 +45,7 @@ _BY_PYTHON: dict[str, tuple[Shape, tuple[type, ...], int]] = {
 """Methods of str: result type, parameter types, and number of required parameters."""
 
 _LARGEST = 10_000
-_OF_STR = frozenset([*_TRIMS, *_MATCHES, *_SIMPLE, "replace", "count", "find", "split"])
+_OF_STR = frozenset([*_TRIMS, *_MATCHES, "upper", "lower", "count", "find"])
 
 
 def of_text(graph: Graph, owner: Expression, name: str, args: tuple[Item, ...]) -> Expression:
@@ -73,7 +77,7 @@ _NO = object()
 
 
 def _folded(graph: Graph, owner: Any, name: str, values: tuple[Any, ...]) -> Expression:
-    if type(owner) is not str or name not in _OF_STR - {"split", "replace"}:
+    if type(owner) is not str or name not in _OF_STR:
         raise NotCompiled(f"it calls {type(owner).__name__}.{name} of a constant")
     try:
         return graph.const(getattr(owner, name)(*values))
@@ -98,9 +102,9 @@ def _by_python(
 def _simple(
     graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
 ) -> Expression | None:
-    if owner.shape != STR or values:
-        return None
-    return graph.apply(_SIMPLE[name], STR, owner)
+    given, made, kernel, possible = _SIMPLE[name]
+    is_known = owner.shape == given and values in possible
+    return graph.apply(kernel, made, owner) if is_known else None
 
 
 def _trim(graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]) -> Expression | None:
@@ -109,7 +113,9 @@ def _trim(graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]) -
     characters = values[0] if values else None
     if characters is not None and type(characters) is not str:
         return None
-    return graph.apply(text_kernels.trimmed(_TRIMS[name][0], characters), STR, owner)
+    if characters is None:
+        characters = text_kernels.WHITESPACE
+    return graph.apply(in_arrow(_TRIMS[name], characters=characters), STR, owner)
 
 
 def _match(
@@ -143,7 +149,8 @@ def _replace(
 ) -> Expression | None:
     if not _pattern(owner, values, 2):
         return None
-    return graph.apply(text_kernels.replaced(*values), owner.shape, owner)
+    kernel = in_arrow(pc.replace_substring, pattern=values[0], replacement=values[1])
+    return graph.apply(kernel, owner.shape, owner)
 
 
 def _count(
@@ -170,23 +177,9 @@ def _split(
     most = values[1] if len(values) == 2 else -1
     if len(values) > 2 or type(most) is not int or most == 0 or most > 1000:
         return None
-    return graph.apply(text_kernels.split(values[0], most), Texts(), owner)
-
-
-def _encode(
-    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
-) -> Expression | None:
-    if owner.shape != STR or values not in ((), ("utf-8",), ("utf8",), ("UTF-8",)):
-        return None
-    return graph.apply(text_kernels.encoded, BYTES, owner)
-
-
-def _decode(
-    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
-) -> Expression | None:
-    if owner.shape != BYTES or values not in ((), ("utf-8",), ("utf8",), ("UTF-8",)):
-        return None
-    return graph.apply(text_kernels.decoded, STR, owner)
+    limit = None if most < 0 else most
+    kernel = in_arrow(pc.split_pattern, pattern=values[0], max_splits=limit)
+    return graph.apply(kernel, Lists(STR), owner)
 
 
 _Method = Callable[[Graph, Expression, str, tuple[Any, ...]], Expression | None]
@@ -199,8 +192,6 @@ _METHODS: dict[str, _Method] = {
     "count": _count,
     "find": _find,
     "split": _split,
-    "encode": _encode,
-    "decode": _decode,
 }
 
 

@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import pyarrow.compute as pc
+
 from sparkbeam.columns import list_kernels, lookups, number_kernels, text_kernels
 from sparkbeam.columns.expressions import (
     ColumnRef,
@@ -36,7 +38,6 @@ from sparkbeam.columns.python_types import (
     Scalar,
     Shape,
     Table,
-    Texts,
     is_dict,
     is_tuple,
 )
@@ -257,13 +258,18 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
         raise NotCompiled("it takes an item at a very large position")
     if item.shape == STR:
         return graph.apply(text_kernels.item(at), STR, item)
-    if isinstance(item.shape, Texts):
-        return graph.apply(text_kernels.part(at, None), STR, item)
     if isinstance(item.shape, Lists):
-        one = item.shape.item
-        if isinstance(one, Scalar | Opaque) and one != NONE:
-            return graph.apply(list_kernels.item(at), one, item)
+        return _item_of_list(graph, item, at)
     raise NotCompiled(f"it takes an item of {item.shape}")
+
+
+def _item_of_list(graph: Graph, item: Expression, at: int, of: int | None = None) -> Expression:
+    """Compute ``item[at]`` of a list, which must have a length if one is given."""
+    assert isinstance(item.shape, Lists)
+    one = item.shape.item
+    if not isinstance(one, Scalar | Opaque) or one == NONE:
+        raise NotCompiled(f"it takes an item of {item.shape}")
+    return graph.apply(list_kernels.item(at, of), one, item)
 
 
 def _item_of_dict(graph: Graph, table: Expression, key: Expression) -> Expression:
@@ -369,7 +375,9 @@ def _part(graph: Graph, item: Item, part: slice) -> Item:
         return graph.apply(list_kernels.sliced(part.start, part.stop), item.shape, item)
     if item.shape != STR:  # Arrow's slices of bytes fail where nothing is left.
         raise NotCompiled(f"it takes a slice of {item.shape}")
-    return graph.apply(text_kernels.sliced(part.start or 0, part.stop), STR, item)
+    start, stop = part.start or 0, part.stop
+    kernel = text_kernels.in_arrow(pc.utf8_slice_codeunits, start=start, stop=stop)
+    return graph.apply(kernel, STR, item)
 
 
 def unpacked(graph: Graph, item: Item, count: int) -> tuple[Item, ...]:
@@ -377,8 +385,8 @@ def unpacked(graph: Graph, item: Item, count: int) -> tuple[Item, ...]:
     if isinstance(item, Either) and isinstance(item.yes, Listed) and isinstance(item.no, Listed):
         ways = (unpacked(graph, way, count) for way in (item.yes, item.no))
         return tuple(graph.select(item.condition, *pair) for pair in zip(*ways, strict=True))
-    if isinstance(item, Expression) and isinstance(item.shape, Texts) and count:
-        return tuple(graph.apply(text_kernels.part(at, count), STR, item) for at in range(count))
+    if isinstance(item, Expression) and isinstance(item.shape, Lists) and count:
+        return tuple(_item_of_list(graph, item, at, count) for at in range(count))
     items = item.items if isinstance(item, Listed) else items_of(graph, item)
     if len(items) != count:
         raise NotCompiled("it unpacks the wrong number of items")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sparkbeam.columns.python_types import BOOL, FLOAT, INT, STR, Shape, Texts
+from sparkbeam.columns.python_types import BOOL, FLOAT, INT, STR, Lists, Shape
 from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import Value, Vector, bare
 
@@ -15,7 +15,7 @@ _MAKE: dict[Shape, Callable[[list[Any]], Any]] = {
     FLOAT: lambda values: np.array(values, np.float64),
     BOOL: lambda values: np.array(values, np.bool_),
     STR: lambda values: pa.array(values, pa.string()),
-    Texts(): lambda values: pa.array(values, pa.list_(pa.string())),
+    Lists(STR): lambda values: pa.array(values, pa.list_(pa.string())),
 }
 
 

@@ -96,14 +96,6 @@ def either(*names: str) -> str:
 
 
 @dataclass(frozen=True)
-class Texts:
-    """Lists of str that a function makes and consumes; never in its result."""
-
-    def __str__(self) -> str:
-        return "list"
-
-
-@dataclass(frozen=True)
 class Lists:
     """Lists of any length, such as the values of a group."""
 
@@ -141,7 +133,7 @@ class Constants:
         return "frozenset"
 
 
-Shape: TypeAlias = Scalar | Opaque | RecordShape | Union | Lists | Mixed | Texts | Constants | Table
+Shape: TypeAlias = Scalar | Opaque | RecordShape | Union | Lists | Mixed | Constants | Table
 
 INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)
 STR, BYTES, NONE = Scalar(str), Scalar(bytes), Scalar(type(None))

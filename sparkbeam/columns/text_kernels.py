@@ -16,7 +16,7 @@ from sparkbeam.columns.python_types import INT, STR
 from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import Value, Vector, arrow_of, bare, nulls_of, numpy_of
 
-_WHITESPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
+WHITESPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 _WHOLE = "^-?[0-9]{1,18}$"
 _DECIMAL = r"^-?[0-9]{1,40}(\.[0-9]{1,40})?([eE][-+]?[0-9]{1,2})?$"
 
@@ -124,16 +124,11 @@ upper = _of_ascii(pc.ascii_upper, called(str.upper, STR))
 lower = _of_ascii(pc.ascii_lower, called(str.lower, STR))
 
 
-def trimmed(kernel: Callable[..., Any], characters: str | None) -> Callable[[Value], Vector]:
-    """Return the kernel of ``strip``, ``lstrip`` or ``rstrip``.
-
-    Args:
-        characters: the characters to strip; Python's whitespace if None.
-    """
-    taken_off = _WHITESPACE if characters is None else characters
+def in_arrow(kernel: Callable[..., Any], **options: Any) -> Callable[[Value], Vector]:
+    """Return the kernel that calls one of Arrow's with constant options."""
 
     def applied(value: Value) -> Vector:
-        return Vector(kernel(bare(value), characters=taken_off))
+        return Vector(kernel(bare(value), **options))
 
     return applied
 
@@ -169,25 +164,6 @@ def found_at(pattern: str) -> Callable[[Value], Vector]:
     return _of_ascii(kernel, called(str.find, INT, pattern))
 
 
-def replaced(pattern: Any, replacement: Any) -> Callable[[Value], Vector]:
-    """Return the kernel of ``replace`` of a non-empty pattern."""
-
-    def applied(value: Value) -> Vector:
-        return Vector(pc.replace_substring(bare(value), pattern=pattern, replacement=replacement))
-
-    return applied
-
-
-def sliced(start: int, stop: int | None) -> Callable[[Value], Vector]:
-    """Return the kernel of a slice of str with step 1, in code points."""
-
-    def applied(value: Value) -> Vector:
-        data = bare(value)
-        return Vector(pc.utf8_slice_codeunits(data, start=start, stop=stop))
-
-    return applied
-
-
 def item(position: int) -> Callable[[Value], Vector]:
     """Return the kernel that takes one character of a str."""
     needed = position + 1 if position >= 0 else -position
@@ -213,47 +189,6 @@ def decoded(value: Value) -> Vector:
         return Vector(bare(value).cast(pa.string()))
     except pa.ArrowInvalid:
         raise FallBack("bytes are not valid UTF-8") from None
-
-
-def split(separator: str, most: int) -> Callable[[Value], Vector]:
-    """Return the kernel of ``split`` by a constant.
-
-    Args:
-        separator: not empty.
-        most: the maximum number of splits; unlimited if negative.
-    """
-
-    def applied(value: Value) -> Vector:
-        limit = None if most < 0 else most
-        return Vector(pc.split_pattern(bare(value), separator, max_splits=limit))
-
-    return applied
-
-
-def part(position: int, of: int | None) -> Callable[[Value], Vector]:
-    """Return the kernel that takes one part of a split.
-
-    Args:
-        position: the index of the part; from the end if negative.
-        of: the required number of parts; any number if None.
-    """
-    needed = position + 1 if position >= 0 else -position
-
-    def applied(value: Value) -> Vector:
-        data = bare(value)
-        lengths = numpy_of(pc.list_value_length(data))
-        if lengths.min() < needed or (of is not None and (lengths != of).any()):
-            raise FallBack("it unpacks a list of a different length")
-        offsets = data.offsets.to_numpy()
-        starts = offsets[:-1] if position >= 0 else offsets[1:]
-        return Vector(data.values.take(pa.array(starts + position)))
-
-    return applied
-
-
-def length_of_list(value: Value) -> Vector:
-    """Compute ``len`` of a list."""
-    return Vector(numpy_of(pc.list_value_length(bare(value))).astype(np.int64))
 
 
 def contained(constants: frozenset[Any], has_none: bool) -> Callable[[Value], Vector]:

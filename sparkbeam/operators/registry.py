@@ -21,6 +21,7 @@ from sparkbeam.operators.sink_rows import SinkRows
 from sparkbeam.operators.stateful import Stateful
 from sparkbeam.operators.stateful_dofn import StatefulDoFn
 from sparkbeam.operators.table_rows import TableRows
+from sparkbeam.operators.text_lines import TextLines
 from sparkbeam.operators.windows import Windows
 from sparkbeam.plan.model import Stage
 from sparkbeam.plan.operator import Operator
@@ -33,7 +34,7 @@ OPERATORS: tuple[type[Operator], ...] = (
     *(Function, FunctionWithArguments, Process, DoFn, StatefulDoFn),
     *(Identity, Windows),
     *(Precombine, Merge, Extract),
-    *(Stateful, Restrictions, Beam),
+    *(Stateful, TextLines, Restrictions, Beam),
 )
 
 ELEMENTWISE = tuple(operator for operator in OPERATORS if not operator.over_blocks)

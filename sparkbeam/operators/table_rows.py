@@ -18,15 +18,13 @@ from sparkbeam.plan.arrow_batches import (
     Batch,
     ElementsOfBatches,
     RowsOfTables,
+    emitting_step,
     record_batches,
     schema_read,
 )
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.operator import Operator
-from sparkbeam.plan.pardo_functions import dofn_of
-from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.upstream.beam_files import source_of_read
 from sparkbeam.upstream.parquet import TABLES_TO_DICTS, row_type_of_tables
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.worker.blocks import Block, column_rows
@@ -51,7 +49,9 @@ class TableRows(Operator):
         if isinstance(fn, ElementsOfBatches):
             schema = fn.schema
         else:
-            schema = _schema_of_files(plan, step.label.rpartition("/")[0])
+            # The columns of the first file; None if there is no file yet or it cannot be read.
+            reading = emitting_step(plan, step.label.rpartition("/")[0] + "/Read")
+            schema = None if reading is None else schema_read(reading.spec.payload)
         with suppress(UnknownShape):
             return None if schema is None else _rows_of_tables(fn, schema).shape
         return None
@@ -60,19 +60,6 @@ class TableRows(Operator):
         operation = step.block_operation(TableRowsOperation)
         operation.fn = step.dofn.fn
         return operation
-
-
-def _schema_of_files(plan: Plan, reading: str) -> pa.Schema | None:
-    """Return the columns of the Parquet files that the transform with a label reads.
-
-    They are those of the first file; None if there is no file yet or it cannot be read.
-    """
-    for stage in plan.stages:
-        for transform in parsed(stage).transforms.values():
-            is_in_read = transform.unique_name.startswith(f"{reading}/Read/")
-            if is_in_read and source_of_read(dofn_of(transform)) is not None:
-                return schema_read(transform.spec.payload)
-    return None
 
 
 def _rows_of_tables(fn: Any, schema: pa.Schema) -> RowsOfTables:

@@ -17,7 +17,9 @@ from sparkbeam.columns.python_values import values_of
 from sparkbeam.columns.vectors import Micros, as_counted, union_places
 from sparkbeam.common.placeholders import filling, is_filled
 from sparkbeam.plan.memo import memoized
+from sparkbeam.plan.model import Plan
 from sparkbeam.plan.pardo_functions import dofn_in, dofn_of
+from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.upstream.beam_files import DividedRead, source_of_read, with_source
 from sparkbeam.upstream.parquet import RowGroupSource, parquet_schema
 
@@ -268,6 +270,16 @@ class NeededColumns:
         fewer = source.reading(names, self.schema)
         assert fewer is not None
         return with_source(fn, fewer)
+
+
+def emitting_step(plan: Plan, reading: str) -> beam_runner_api_pb2.PTransform | None:
+    """Return the step that emits the source of Beam's ``Read`` with a label; None if unknown."""
+    for stage in plan.stages:
+        for transform in parsed(stage).transforms.values():
+            is_within = transform.unique_name.startswith(f"{reading}/")
+            if is_within and source_of_read(dofn_of(transform)) is not None:
+                return transform
+    return None
 
 
 @memoized

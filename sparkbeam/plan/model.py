@@ -184,6 +184,7 @@ class Stage:
         row_types: the user's classes behind schemas; see :mod:`sparkbeam.plan.row_types`.
         operators: the operators of its transforms, in an order in which they can run.
         in_columns: steps may make columns of what they read.
+        is_streaming: it runs in a streaming query.
         column_steps: whether its steps take columns, as known before it runs; empty if there can be
             none, as with ``--columns=off``. Workers do not get it.
         begins_with: the full label of the GroupByKey or Reshuffle that it reads, or else of its
@@ -210,6 +211,7 @@ class Stage:
     row_types: bytes = b""
     operators: "tuple[Operator, ...]" = field(default=(), hash=False)
     in_columns: bool = True
+    is_streaming: bool = False
     begins_with: str = ""
     address: str = ""
     state_name: str = ""

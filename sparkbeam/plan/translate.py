@@ -493,6 +493,7 @@ class _Translation:
                 for t in draft.transforms
             ),
             in_columns=self._in_columns,
+            is_streaming=self._streaming,
             begins_with=begins_with,
             address=draft.id,
             state_name=stable_name(begins_with),

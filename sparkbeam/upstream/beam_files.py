@@ -73,7 +73,8 @@ def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
     """
     if not isinstance(source, FileBasedSource) or not _is_divided_by_beam(source):
         return None
-    if not source._pattern.is_accessible() or not _is_absolute(source._pattern.get()):
+    pattern = source._pattern.get() if source._pattern.is_accessible() else ""
+    if not pattern.startswith("/") and "://" not in pattern:
         return None
     provider = iobase._SDFBoundedSourceRestrictionProvider()
     # A source keeps what it has found, and would take that along.
@@ -90,10 +91,6 @@ def divided(source: iobase.BoundedSource | None) -> DividedRead | None:
 
 def _is_divided_by_beam(source: FileBasedSource) -> bool:
     return type(source).split.__module__.split(".")[0] in ("apache_beam", "sparkbeam")
-
-
-def _is_absolute(pattern: str) -> bool:
-    return pattern.startswith("/") or "://" in pattern
 
 
 def source_of_read(fn: Any) -> iobase.BoundedSource | None:
