@@ -96,14 +96,16 @@ class LayerRun(ABC):
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.wire.failure`.
         """
-        with self._caught():
+        with self._task_context():
             yield from self._run(rows)
 
     @contextmanager
-    def _caught(self) -> Iterator[None]:
-        """Capture printed output; end the threads of stages if the task fails."""
+    def _task_context(self) -> Iterator[None]:
+        """Set the worker up; capture printed output; end the threads of stages if it fails."""
         with captured_output.redirected(self._task.output, self._task.reports.redaction):
             try:
+                tune_worker()
+                enter(self._task.run_id, self._task.environment)
                 yield
             finally:
                 threads = list(self._threads.values())
@@ -113,8 +115,6 @@ class LayerRun(ABC):
                     thread.wait()
 
     def _run(self, rows: Iterable[Message]) -> Iterator[Message]:
-        tune_worker()
-        enter(self._task.run_id, self._task.environment)
         waiting = in_order(rows)
         waiting.reverse()
         while waiting:  # Without a reference to the rows that are taken.
@@ -266,36 +266,24 @@ class SourceLayerRun(LayerRun):
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.wire.failure`.
         """
-        with self._caught():
-            yield from self._read(label, spec, tag, batches, time)
-
-    def _read(
-        self,
-        label: str,
-        spec: ReadSpec,
-        tag: int,
-        batches: Iterable[pa.RecordBatch],
-        time: Callable[[int], int | None] | None,
-    ) -> Iterator[Message]:
-        tune_worker()
-        enter(self._task.run_id, self._task.environment)
-        try:
-            self._start_stages()
-            self._label = label
-            batch = batch_number()
-            stamp = time(batch) if time is not None and batch is not None else None
-            reader = RowReader(spec, partitioned=spec.is_partitioned, time=stamp)
-            self._router.begin(0)
-            for number, blocks in enumerate(self._portions(label, tag, reader, batches)):
-                self._process(tag, blocks, reader, (batch or 0, number))
+        with self._task_context():
+            try:
+                self._start_stages()
                 self._label = label
-                yield from self._drain_output()
-        except Exception as error:
-            raise self._failed(error) from None
-        if reader.newest:
-            self._tell(SEEN_TAG, dump(Seen(tag, reader.newest)))
-        self._end()
-        yield from self._drain_output()
+                batch = batch_number()
+                stamp = time(batch) if time is not None and batch is not None else None
+                reader = RowReader(spec, partitioned=spec.is_partitioned, time=stamp)
+                self._router.begin(0)
+                for number, blocks in enumerate(self._portions(label, tag, reader, batches)):
+                    self._process(tag, blocks, reader, (batch or 0, number))
+                    self._label = label
+                    yield from self._drain_output()
+            except Exception as error:
+                raise self._failed(error) from None
+            if reader.newest:
+                self._tell(SEEN_TAG, dump(Seen(tag, reader.newest)))
+            self._end()
+            yield from self._drain_output()
 
     def _portions(
         self, label: str, tag: int, reader: RowReader, batches: Iterable[pa.RecordBatch]

@@ -98,7 +98,8 @@ class StageRun(ABC):
     def close(self) -> bytes | None:
         """End the stage's part in the micro-batch; return its report, if it has one."""
         counts = Counter(self._dropped())
-        counts[DROPPED_DUE_TO_LATENESS] += self._dropped_for_sides()
+        if self._gate is not None:  # Elements that came too late for side inputs.
+            counts[DROPPED_DUE_TO_LATENESS] += self._gate.dropped
         dropped = [(name, count) for name, count in counts.items() if count]
         if dropped:
             counter, label = monitoring_infos.int64_user_counter, self.stage.labels[0]
@@ -203,10 +204,6 @@ class StageRun(ABC):
     def _dropped(self) -> dict[str, int]:
         """Return the number of elements dropped in this micro-batch, by counter."""
         return {}
-
-    def _dropped_for_sides(self) -> int:
-        """Return the number of elements in this micro-batch that came too late for side inputs."""
-        return 0 if self._gate is None else self._gate.dropped
 
     def _release(self) -> None:
         """Process the elements that no longer have to wait for side inputs."""
