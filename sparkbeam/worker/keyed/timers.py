@@ -104,7 +104,10 @@ class Timers:
         Those in event time come first. Each comes as a message to the bundle processor, which
         has run the callback when the next one is requested.
         """
-        while (due := self._pop_due()) is not None:
+        while due := (
+            self.record.pop_due(EVENT_TIME, self.moment.input_watermark)
+            or self.record.pop_due(PROCESSING_TIME, self.moment.processing_limit())
+        ):
             _, timer_id, payload = due
             if timer_id.startswith(EXPIRY):
                 self._expire(timer_id, payload)
@@ -129,10 +132,6 @@ class Timers:
             self.record.set_timer(timer_id, -domain, fire, None, window)
         else:
             self.forget(self.record, window)
-
-    def _pop_due(self) -> tuple[int, bytes, Any] | None:
-        due = self.record.pop_due(EVENT_TIME, self.moment.input_watermark)
-        return due or self.record.pop_due(PROCESSING_TIME, self.moment.processing_limit())
 
     def _set(self, family: Family, timer: userstate.Timer) -> None:
         stored = self._stored[family]
