@@ -140,7 +140,7 @@ class LayerRun(ABC):
     def _failed(self, error: Exception) -> Exception:
         """Return the error to raise in place of this one, after all stages report their counts."""
         for run in self._runs:
-            run.failed()
+            run.tally.failed()
         return self._task.reports.report(error, self._label)
 
     def _begin(self, run: StageRun, *when: int) -> None:
@@ -155,7 +155,7 @@ class LayerRun(ABC):
             self._label = logs.at(stage)
             thread = self._threads[stage.id] = THREAD_POOL.take(self._task.run_id, stage)
             run = thread.call(partial(self._stage_run, stage, thread))
-            run.report_to(self._task.reporter, self._sender, number)
+            run.tally.report_to(self._task.reporter, self._sender, number)
             self._runs.append(run)
 
     def _stage_run(self, stage: Stage, thread: StageThread) -> StageRun:
@@ -220,7 +220,7 @@ class LayerRun(ABC):
         callbacks = [
             self._threads[run.stage.id].bound(callback)
             for run in self._runs
-            for callback in run.callbacks
+            for callback in run.bundles.callbacks
         ]
         kept = finalizers.PENDING_FINALIZERS.keep(callbacks) if callbacks else None
         if kept or self._called:
@@ -421,7 +421,7 @@ class ShardLayerRun(LayerRun):
 
     def _end(self) -> None:
         for run in self._runs:
-            run.save()
+            run.save(self._state)
         self._state.set_value(_MARKS, dict(self._marks))
         self._state.set_value(_HEARD, self._heard)
         self._state.save()
