@@ -42,6 +42,7 @@ _DIGITS = 12
 _DATE = (1980, 1, 1, 0, 0, 0)
 _UNSHIPPED = ("direct_url.json", "RECORD", "INSTALLER", "REQUESTED")
 _OTHER_FILE = re.compile(r"\s*(-r|--requirement|-c|--constraint|-f|--find-links)(?:\s+|=)(\S+)\s*$")
+_PACKAGE = re.compile(r"\s*(?:-r|--requirement|[^\s#-])")
 _EDITABLE = re.compile(r"^\s*(?:-e|--editable)(?:\s+|=)")
 _TELLING = re.compile(r"^(?:ERROR|error): *(.*)", re.MULTILINE)
 _URL = re.compile(r"\S*://\S+")
@@ -85,7 +86,7 @@ def installed(options: PipelineOptions, *, same_python: bool) -> Path | None:
             lines += pip.build(source)
         file = work / "requirements.txt"
         file.write_text("\n".join(lines))
-        if archives or any(map(_is_package, lines)):
+        if archives or any(map(_PACKAGE.match, lines)):
             pip.install([*archives, "-r", str(file)])
         _prune(target)
         return _move_to_served(target)
@@ -273,10 +274,6 @@ def _requirements(path: Path | None, *, same_python: bool) -> list[str]:
         elif not _is_there(line, same_python=same_python):
             kept.append(_EDITABLE.sub("", line))
     return kept
-
-
-def _is_package(line: str) -> bool:
-    return re.match(r"\s*(?:-r|--requirement|[^\s#-])", line) is not None
 
 
 def _is_there(line: str, *, same_python: bool) -> bool:
