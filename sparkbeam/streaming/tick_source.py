@@ -102,7 +102,7 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class Position:
-    """Offset of the source.
+    """Offset of the source, whose fields are Spark's offset.
 
     Attributes:
         time: the clock, in microseconds since the epoch.
@@ -120,10 +120,6 @@ class Position:
     draining: bool = False
     sources: dict[str, dict[str, Any]] = field(default_factory=dict)
     until: int | None = None
-
-    def offset(self) -> dict[str, Any]:
-        """Return the position as Spark's offset."""
-        return asdict(self)
 
 
 class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -156,7 +152,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         tags = (*self._tags.values(), *(clock.tag for clock in self._spec.clocks))
         marks = {str(tag): MIN_MICROS for tag in tags}
-        return Position(0, 0, 0, marks).offset()
+        return asdict(Position(0, 0, 0, marks))
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
         """Return the rows of the next micro-batch and its end; the start if none is due."""
@@ -183,9 +179,9 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         begun = position.number and draining == position.draining
         if begun and not self._is_due(position) and self._is_over():
             self._rest(position)
-            return position.offset()
+            return asdict(position)
         if draining:
-            return self._drained(position).offset()
+            return asdict(self._drained(position))
         self._pace(position)
         last = position
         for _, after in self._steps(position):
@@ -198,10 +194,10 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             time=time_now,
             event=last.event,
             watermarks=last.watermarks | marks,
-            sources={tag: found.content() for tag, found in sources.items()},
+            sources={tag: asdict(found) for tag, found in sources.items()},
             until=self._until,
         )
-        return following.offset()
+        return asdict(following)
 
     def _is_over(self) -> bool:
         """Return whether no tick is needed; tell the driver if that is the end of the run.
