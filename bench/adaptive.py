@@ -10,16 +10,14 @@ seconds, and how long the tasks behind the shuffle took: the longest one over th
 import argparse
 import logging
 import re
-import time
 from collections.abc import Callable, Iterator
 from hashlib import blake2b
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.options.pipeline_options import PipelineOptions
-from skew import CORES, made, task_times
+from skew import CORES, made, run, task_times
 
-from sparkbeam import Join, SparkRunner
+from sparkbeam import Join
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session
 
@@ -81,16 +79,6 @@ RUNS: dict[str, tuple[Callable[[Any, int], Any], bool]] = {
     "Sort-merge to broadcast": (filtered, True),
 }
 """What each run is called, what builds it, and whether it is a join."""
-
-
-def run(spark: Any, build: Callable[[Any, int], Any], count: int) -> tuple[float, Any]:
-    """Runs a pipeline; gives the seconds, and the result."""
-    p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([]))
-    _ = build(p, count) | "Sum" >> beam.CombineGlobally(sum)
-    begun = time.perf_counter()
-    result = p.run()
-    result.wait_until_finish()
-    return time.perf_counter() - begun, result
 
 
 def told(result: Any, *, joins: bool) -> list[str]:

@@ -33,14 +33,14 @@ def serve(pipe: Any, events: int, size: int) -> None:
 
 
 @contextmanager
-def served(events: int, size: int) -> Iterator[str]:
-    """A server in another process: its connection string."""
+def served(serve: Callable[..., None], *arguments: Any) -> Iterator[tuple[str, Any]]:
+    """A server in another process: its connection string, and a pipe to ask it over."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs, events, size))
+    process = context.Process(target=serve, args=(theirs, *arguments), daemon=True)
     process.start()
     try:
-        yield ours.recv()
+        yield ours.recv(), ours
     finally:
         ours.send("end")
         process.join()
@@ -90,7 +90,7 @@ def clients(console: Console, events: int) -> None:
     """Prints what the clients do."""
     table = Table("events of", "reader", "events/s", "events/s of CPU", "to the SDK alone")
     for size in (100, 1000):
-        with served(events, size) as text:
+        with served(serve, events, size) as (text, _):
             base = 0.0
             for name, read in (
                 ("Azure SDK alone", by_the_sdk),

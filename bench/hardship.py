@@ -69,25 +69,16 @@ HARDSHIPS = {
 
 
 @contextmanager
-def small_disk(folder: Path) -> Iterator[None]:
-    """A small file system of its own in a folder."""
-    subprocess.run(["mount", "-t", "tmpfs", "-o", _DISK, "tmpfs", str(folder)], check=True)
-    try:
-        yield
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-@contextmanager
 def place(hardship: Hardship) -> Iterator[Path]:
-    """A folder for checkpoint, output and events of Spark."""
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
-        folder = Path(name)
-        if not hardship.on_small_disk:
-            yield folder
-            return
-        with small_disk(folder):
-            yield folder
+    """A folder for checkpoint, output and events of Spark, on a small file system or not."""
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        if hardship.on_small_disk:
+            subprocess.run(["mount", "-t", "tmpfs", "-o", _DISK, "tmpfs", folder], check=True)
+        try:
+            yield Path(folder)
+        finally:
+            if hardship.on_small_disk:
+                subprocess.run(["umount", "--lazy", folder], check=True)
 
 
 def speculative_tasks(events: Path) -> int:

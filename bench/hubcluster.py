@@ -9,7 +9,6 @@ other hub without repeats.
 """
 
 import argparse
-import multiprocessing
 import os
 import random
 import subprocess
@@ -17,8 +16,6 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +25,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "tests" / "cluster" / "driver
 
 import hubbed
 from crash import show, tell
+from eventhubs import served
 from killing import DRIVER, EXECUTOR, WORKER, Kill, Killing
 from standalone import Cluster
 
@@ -56,18 +54,6 @@ def serve(pipe: Any, rate: float, seed: int) -> None:
         pipe.recv()
         pipe.send(sum(len(server.events(hubbed.OUT, at)) for at in range(PARTITIONS)))
         pipe.recv()
-
-
-@contextmanager
-def served(rate: float, seed: int) -> Iterator[tuple[str, Any]]:
-    """The server in another process: its connection string, and a pipe to ask it over."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe()
-    process = context.Process(target=serve, args=(theirs, rate, seed), daemon=True)
-    process.start()
-    yield ours.recv(), ours
-    ours.send("end")
-    process.join()
 
 
 def asked(pipe: Any) -> int:
@@ -126,7 +112,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=3600, help="the longest time of all")
     arguments = parser.parse_args()
     began = time.monotonic()
-    with served(arguments.rate, arguments.seed) as (text, pipe):
+    with served(serve, arguments.rate, arguments.seed) as (text, pipe):
         os.environ["HUB"] = text
         chance = random.Random(arguments.seed)
         right = killed(arguments.kills, chance, pipe, arguments.seconds)

@@ -26,12 +26,9 @@ from sparkbeam import SparkRunner
 from sparkbeam.io import ForeachBatch, ReadFromSpark
 
 WARM_UP_SECONDS = 10
-DDL = "sent double"
-
-Latencies = list[float]
 
 
-def measured(start: Callable[[Any], Callable[[], None]], seconds: float) -> Latencies:
+def measured(start: Callable[[Any], Callable[[], None]], seconds: float) -> list[float]:
     """Starts a program with a function for ``foreachBatch``; returns what its rows have waited."""
     with tempfile.NamedTemporaryFile() as file:
         name = file.name
@@ -52,24 +49,25 @@ def measured(start: Callable[[Any], Callable[[], None]], seconds: float) -> Late
     return [waited for now, waited in lines if now >= lines[0][0] + WARM_UP_SECONDS]
 
 
-def of_beam(spark: Any, source: ReadFromSpark, build: Callable[[Any], Any]) -> Any:
-    """A pipeline, as :func:`measured` starts it."""
+def of_beam(spark: Any, source: ReadFromSpark, row: Callable[[Any], Any]) -> Any:
+    """A pipeline of a source, a Map and ``foreachBatch``, as :func:`measured` starts it."""
 
     def start(took: Any) -> Callable[[], None]:
         p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(["--streaming"]))
-        _ = build(p | source) | ForeachBatch(took, DDL)
+        _ = p | source | beam.Map(row) | ForeachBatch(took, "sent double")
         result = p.run()
         return lambda: result.cancel() and None
 
     return start
 
 
-def of_spark(spark: Any, rate: int, build: Callable[[Any], Any]) -> Any:
+def of_spark(spark: Any, rate: int) -> Any:
     """A query of Structured Streaming, likewise."""
 
     def start(took: Any) -> Callable[[], None]:
         frame = spark.readStream.format("rate").option("rowsPerSecond", rate).load()
-        query = build(frame).writeStream.outputMode("update").foreachBatch(took).start()
+        sent = frame.select(sf.col("timestamp").cast("double").alias("sent"))
+        query = sent.writeStream.foreachBatch(took).start()
         return lambda: query.stop() and None
 
     return start
@@ -77,20 +75,19 @@ def of_spark(spark: Any, rate: int, build: Callable[[Any], Any]) -> Any:
 
 def idle(spark: Any, folder: str, seconds: float) -> float:
     """The share of a core that a pipeline over an empty folder takes."""
-    source = ReadFromSpark("text", {"path": folder})
-    taken: list[float] = []
 
     def used() -> float:
         every = [psutil.Process(), *psutil.Process().children(recursive=True)]
         return sum(sum(each.cpu_times()[:2]) for each in every)
 
-    stop = of_beam(spark, source, lambda rows: rows | beam.Map(lambda row: {"sent": 0.0}))(print)
+    source = ReadFromSpark("text", {"path": folder})
+    stop = of_beam(spark, source, lambda row: {"sent": 0.0})(print)
     time.sleep(2 * WARM_UP_SECONDS)
-    taken.append(used())
+    before = used()
     time.sleep(seconds)
-    taken.append(used())
+    taken = used() - before
     stop()
-    return (taken[1] - taken[0]) / seconds
+    return taken / seconds
 
 
 def main() -> None:
@@ -101,33 +98,23 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=2, help="how often both take turns")
     arguments = parser.parse_args()
     spark = started()
-    rate = arguments.rate
-    options = {"rowsPerSecond": rate, "numPartitions": 2}
-
-    def rows() -> ReadFromSpark:
-        return ReadFromSpark("rate", options, timestamp_column="timestamp")
-
-    sent = beam.Map(lambda row: {"sent": row.timestamp.micros / 1e6})
-    stamped = sf.col("timestamp").cast("double").alias("sent")
-    contests: dict[str, dict[str, Any]] = {
-        "a Map": {
-            "sparkbeam": of_beam(spark, rows(), lambda read: read | sent),
-            "foreachBatch": of_spark(spark, rate, lambda frame: frame.select(stamped)),
-        },
+    options = {"rowsPerSecond": arguments.rate, "numPartitions": 2}
+    rows = ReadFromSpark("rate", options, timestamp_column="timestamp")
+    programs = {
+        "sparkbeam": of_beam(spark, rows, lambda row: {"sent": row.timestamp.micros / 1e6}),
+        "foreachBatch": of_spark(spark, arguments.rate),
     }
-    table = Table("task", "program", "p50, s", "p99, s", "events")
-    for task, programs in contests.items():
-        found: dict[str, Latencies] = {name: [] for name in programs}
-        for _ in range(arguments.rounds):
-            for name, start in programs.items():
-                found[name] += measured(start, arguments.seconds)
-        for name, waited in found.items():
-            half, most = np.percentile(waited, [50, 99])
-            table.add_row(task, name, f"{half:.2f}", f"{most:.2f}", f"{len(waited):,}")
+    table = Table("program", "p50, s", "p99, s", "events")
+    found: dict[str, list[float]] = {name: [] for name in programs}
+    for _ in range(arguments.rounds):
+        for name, start in programs.items():
+            found[name] += measured(start, arguments.seconds)
+    for name, waited in found.items():
+        half, most = np.percentile(waited, [50, 99])
+        table.add_row(name, f"{half:.2f}", f"{most:.2f}", f"{len(waited):,}")
     Console(width=120).print(table)
     with tempfile.TemporaryDirectory() as folder:
-        share = idle(spark, folder, arguments.seconds)
-    print(f"An idle pipeline takes {share:.1%} of a core.")
+        print(f"Idle, a pipeline takes {idle(spark, folder, arguments.seconds):.1%} of a core.")
 
 
 if __name__ == "__main__":

@@ -216,20 +216,15 @@ def worker_peaks() -> list[float]:
 def measure(task: str, megabytes: int, *, beams_own: bool) -> None:
     """Runs one task, in a session of its own, and prints its time and the largest peak."""
     logging.disable(logging.WARNING)
-    if beams_own:
-        pipeline = beam.Pipeline(runner=FnApiRunner())
-        TASKS[task][0](pipeline, megabytes)
-        start = time.perf_counter()
-        pipeline.run().wait_until_finish()
-        print(f"{time.perf_counter() - start:.1f} {peak(os.getpid()):.0f}")
-        return
-    spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
-    pipeline = beam.Pipeline(runner=SparkRunner(spark))
+    spark = None if beams_own else session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
+    pipeline = beam.Pipeline(runner=FnApiRunner() if spark is None else SparkRunner(spark))
     TASKS[task][0](pipeline, megabytes)
     start = time.perf_counter()
     pipeline.run().wait_until_finish()
-    print(f"{time.perf_counter() - start:.1f} {max(worker_peaks()):.0f}", flush=True)
-    spark.stop()  # Which ends its workers.
+    peaks = [peak(os.getpid())] if spark is None else worker_peaks()
+    print(f"{time.perf_counter() - start:.1f} {max(peaks):.0f}", flush=True)
+    if spark is not None:
+        spark.stop()  # Which ends its workers.
 
 
 def main() -> None:

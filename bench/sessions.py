@@ -7,8 +7,10 @@ in each micro-batch. Beside sessions that are stored in order stand those of Bea
 import argparse
 import random
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
@@ -67,14 +69,17 @@ def measured(
     entries, moment = MemoryMap(), ShardClock()
     moment.input_watermark = moment.output_watermark = -1
 
-    def added(numbers: list[int]) -> float:
+    def timed(results: Callable[[StreamGrouping], Iterable[Any]], expected: int = 0) -> float:
         start = time.process_time()
         state = ShardState(entries)
         grouping = made(CODER, Windowing(Sessions(GAP)), None, state.stage("s"), moment)
-        assert not list(grouping.add([row(numbers)]))
+        assert sum(1 for _ in results(grouping)) == expected
         state.save()
         state.close()
         return time.process_time() - start
+
+    def added(numbers: list[int]) -> float:
+        return timed(lambda grouping: grouping.add([row(numbers)]))
 
     numbers = list(range(count))[::-1] if in_order else random.Random(1).sample(range(count), count)
     measured = min(count // 2, MEASURED)
@@ -83,13 +88,7 @@ def measured(
     added(numbers[measured:])
     each = [added(numbers) / PER_MICRO_BATCH for numbers in last]
     moment.input_watermark = moment.output_watermark = (count + 1) * APART * 1_000_000
-    start = time.process_time()
-    state = ShardState(entries)
-    grouping = made(CODER, Windowing(Sessions(GAP)), None, state.stage("s"), moment)
-    assert sum(1 for _ in grouping.fire()) == count
-    state.save()
-    state.close()
-    return each, (time.process_time() - start) / count
+    return each, timed(lambda grouping: grouping.fire(), count) / count
 
 
 def main() -> None:

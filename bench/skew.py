@@ -15,6 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +90,14 @@ def made(p: Any, label: str, make: Callable[[int], Any]) -> Any:
     return shares | label >> beam.FlatMap(make)
 
 
-def joined(p: Any, sales: Sales) -> Any:
-    """By Spark's join."""
+def joined(p: Any, sales: Sales, *, few: bool = False) -> Any:
+    """By Spark's join, with all items or with few; all would fit, but are not to be broadcast."""
     sides = {"sales": made(p, "sales", sales_of(sales)), "items": made(p, "items", items)}
+    if few:
+        sides["items"] |= beam.Filter(lambda item: item[0] % 100 == 7)
     on = {"sales": lambda sale: sale[1], "items": lambda item: item[0]}
-    return sides | Join(on=on, broadcast=BROADCAST, result=lambda key, sale, item: sale[2])
+    broadcast = "auto" if few else "never"
+    return sides | Join(on=on, broadcast=broadcast, result=lambda key, sale, item: sale[2])
 
 
 def grouped(p: Any, sales: Sales) -> Any:
@@ -127,14 +131,6 @@ def counted(p: Any, sales: Sales) -> Any:
     return pairs | windows | beam.CombinePerKey(sum)
 
 
-def filtered(p: Any, sales: Sales) -> Any:
-    """With a side that turns out to be small."""
-    wanted = made(p, "items", items) | beam.Filter(lambda item: item[0] % 100 == 7)
-    sides = {"sales": made(p, "sales", sales_of(sales)), "items": wanted}
-    on = {"sales": lambda sale: sale[1], "items": lambda item: item[0]}
-    return sides | Join(on=on, result=lambda key, sale, item: sale[2])
-
-
 def written(spark: Any, every: list[Sales]) -> None:
     """Writes the tables of sales and items, once each."""
     for sales in every:
@@ -162,23 +158,14 @@ def read(p: Any, label: str, table: Path) -> Any:
     return p | label >> beam.io.ReadFromParquet(f"{table}/*.parquet")
 
 
-def tables_joined(p: Any, sales: Sales) -> Any:
-    """Rows of tables, by Spark's join."""
+def tables_joined(p: Any, sales: Sales, *, few: bool = False) -> Any:
+    """The same of the rows of tables."""
     sides = {"sales": read(p, "sales", sales.table), "items": read(p, "items", sales.items)}
+    if few:
+        sides["items"] |= beam.Filter(lambda item: item["number"] % 100 == 7)
     on = {"sales": "item", "items": "number"}
-    return sides | Join(on=on, broadcast=BROADCAST, result=lambda key, sale, item: sale["price"])
-
-
-def tables_filtered(p: Any, sales: Sales) -> Any:
-    """The same with a side that turns out to be small."""
-    wanted = read(p, "items", sales.items) | beam.Filter(lambda item: item["number"] % 100 == 7)
-    sides = {"sales": read(p, "sales", sales.table), "items": wanted}
-    on = {"sales": "item", "items": "number"}
-    return sides | Join(on=on, result=lambda key, sale, item: sale["price"])
-
-
-BROADCAST = "never"
-"""The items would fit; the join is to be one in which both sides are shuffled."""
+    broadcast = "auto" if few else "never"
+    return sides | Join(on=on, broadcast=broadcast, result=lambda key, sale, item: sale["price"])
 
 
 @dataclass
@@ -192,29 +179,24 @@ class Runs:
 
 
 def run(
-    spark: Any, build: Callable[[Any, Sales], Any], sales: Sales, runs: Runs, columns: str
-) -> None:
-    """Runs a contestant once."""
-    p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([f"--columns={columns}"]))
-    results = build(p, sales) | "count" >> beam.combiners.Count.Globally()
+    spark: Any, build: Callable[[Any, Any], Any], data: Any, *options: str
+) -> tuple[float, Any]:
+    """Runs a pipeline over data once; gives the seconds, and the result."""
+    p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([*options]))
+    results = build(p, data) | "count" >> beam.combiners.Count.Globally()
     results | "tell" >> beam.Map(tell)
     begun = time.perf_counter()
-    result: Any = p.run()
+    result = p.run()
     result.wait_until_finish()
-    runs.seconds.append(time.perf_counter() - begun)
-    runs.results = result.metrics().query()["counters"][0].committed
-    runs.tasks = task_times(spark, result)
+    return time.perf_counter() - begun, result
+
+
+def join_of(result: Any) -> str:
+    """The join in the last form of each adaptive plan, below which stands the first one."""
     plan = result.explain().spark
-    # Each adaptive plan is there in its last form, with the first one below it.
     final = "".join(part.split("Initial Plan")[0] for part in plan.split("Final Plan"))
-    runs.plan = next(
-        (
-            n
-            for n in ("BroadcastHashJoin", "SortMergeJoin(skew=true)", "SortMergeJoin")
-            if n in final
-        ),
-        "",
-    )
+    joins = "BroadcastHashJoin", "SortMergeJoin(skew=true)", "SortMergeJoin"
+    return next((name for name in joins if name in final), "")
 
 
 def task_times(spark: Any, result: Any) -> str:
@@ -244,6 +226,7 @@ def contestants(elements: int, grouped_elements: int, folder: Path) -> list[Cont
     """All of them."""
     even, hot = (Sales(elements, hot, folder) for hot in (False, True))
     few_even, few_hot = (Sales(grouped_elements, hot) for hot in (False, True))
+    few_of_tables = partial(tables_joined, few=True)
     return [
         ("Join, even keys", joined, even, True),
         ("Join, half on one key", joined, hot, True),
@@ -253,12 +236,12 @@ def contestants(elements: int, grouped_elements: int, folder: Path) -> list[Cont
         ("CombinePerKey(sum), half on one key", summed, hot, True),
         ("CombinePerKey(sum) behind AfterCount, even keys", counted, even, True),
         ("CombinePerKey(sum) behind AfterCount, half on one key", counted, hot, True),
-        ("Join of 1 % of the items, not adaptive", filtered, even, False),
-        ("Join of 1 % of the items", filtered, even, True),
+        ("Join of 1 % of the items, not adaptive", partial(joined, few=True), even, False),
+        ("Join of 1 % of the items", partial(joined, few=True), even, True),
         ("Join of tables, even keys", tables_joined, even, True),
         ("Join of tables, half on one key", tables_joined, hot, True),
-        ("Join of tables, 1 % of the items, not adaptive", tables_filtered, even, False),
-        ("Join of tables, 1 % of the items", tables_filtered, even, True),
+        ("Join of tables, 1 % of the items, not adaptive", few_of_tables, even, False),
+        ("Join of tables, 1 % of the items", few_of_tables, even, True),
     ]
 
 
@@ -300,12 +283,16 @@ def taken_in_turns(
 ) -> dict[str, Runs]:
     """What contestants take, by name."""
     found = {name: Runs() for name, *_ in chosen}
-    run(spark, joined, Sales(1000, False), Runs(), arguments.columns)
+    columns = f"--columns={arguments.columns}"
+    run(spark, joined, Sales(1000, False), columns)
     for _ in range(arguments.turns):
         for name, build, sales, adaptive in chosen:
             spark.conf.set("spark.sql.adaptive.enabled", str(adaptive).lower())
             runs = found[name]
-            run(spark, build, sales, runs, arguments.columns)
+            seconds, result = run(spark, build, sales, columns)
+            runs.seconds.append(seconds)
+            runs.results = result.metrics().query()["counters"][0].committed
+            runs.tasks, runs.plan = task_times(spark, result), join_of(result)
             print(name, runs.seconds[-1], runs.tasks, runs.plan, file=sys.stderr)
     return found
 

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -40,10 +41,10 @@ def keyed(pipeline: beam.Pipeline, label: str) -> Any:
     return numbers | f"Key {label}" >> beam.Map(lambda number: (f"k{number % 10}", number))
 
 
-def join(pipeline: beam.Pipeline, out: str) -> None:
-    """Join two PCollections with CoGroupByKey."""
+def join(pipeline: beam.Pipeline, out: str, by: Callable[[], Any] = beam.CoGroupByKey) -> None:
+    """Join two PCollections."""
     sides = keyed(pipeline, "left"), keyed(pipeline, "right")
-    joined = sides | beam.CoGroupByKey() | beam.Map(str)
+    joined = sides | by() | beam.Map(str)
     _ = joined | beam.io.WriteToText(out)
 
 
@@ -64,18 +65,11 @@ def groups(pipeline: beam.Pipeline, out: str) -> None:
     _ = sizes | "again" >> beam.GroupByKey() | beam.Map(str) | beam.io.WriteToText(out)
 
 
-def own_join(pipeline: beam.Pipeline, out: str) -> None:
-    """Join two PCollections with sparkbeam.Join, which other runners have as CoGroupByKey."""
-    sides = keyed(pipeline, "left"), keyed(pipeline, "right")
-    joined = sides | sparkbeam.Join(on=itemgetter(0)) | beam.Map(str)
-    _ = joined | beam.io.WriteToText(out)
-
-
 PIPELINES: dict[str, Callable[[beam.Pipeline, str], None]] = {
     "CoGroupByKey": join,
     "CombinePerKey": sums,
     "two groupings": groups,
-    "sparkbeam.Join": own_join,
+    "sparkbeam.Join": partial(join, by=partial(sparkbeam.Join, on=itemgetter(0))),
 }
 
 
@@ -101,12 +95,11 @@ def main() -> None:
     parser.add_argument("--profile", action="store_true", help="show where the driver waits")
     given = parser.parse_args()
     sys.argv[1:] = []
-    names = given.only or [*PIPELINES]
     conf = {"spark.sql.shuffle.partitions": str(given.partitions)}
     with tempfile.TemporaryDirectory() as folder, ConnectServer(Path(folder), conf=conf) as server:
         ours = "sparkbeam.SparkRunner", f"--spark_connect={server.url}"
         print("pipeline          FnApiRunner s  SparkRunner s  times  tasks  files", flush=True)
-        for name in names:
+        for name in given.only or PIPELINES:
             for runner in (["FnApiRunner"], ours):
                 run(name, *runner)
             turns = [(run(name, "FnApiRunner"), run(name, *ours)) for _ in range(given.turns)]

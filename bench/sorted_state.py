@@ -23,14 +23,13 @@ from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.timeutil import TimeDomain
 from apache_beam.transforms.userstate import BagStateSpec, TimerSpec, on_timer
 from apache_beam.transforms.window import TimestampedValue
+from places import session_on
 from pyspark import cloudpickle
 from rich.console import Console
 from rich.table import Table
 
 from sparkbeam import AsOfJoin, SparkRunner
 from sparkbeam.coders import OrderedIntCoder
-from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.spark import session
 from sparkbeam.state import SortedMultimapStateSpec
 
 VALUE = b"x" * 20
@@ -232,10 +231,9 @@ def main() -> None:
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
     modes = [arguments.mode] if arguments.mode else ["batch", "streaming"]
-    Console(width=120).print(joins(spark, modes, arguments.sizes, arguments.limit))
-    spark.stop()
+    with session_on("local") as spark:
+        Console(width=120).print(joins(spark, modes, arguments.sizes, arguments.limit))
 
 
 if __name__ == "__main__":

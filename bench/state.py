@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from places import session_on
 from pyspark import cloudpickle
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from rich.console import Console
 from rich.table import Table
 
-from sparkbeam.options.spark_options import SparkBeamOptions
-from sparkbeam.spark import session
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import ByteMap, PipelinedSparkMap, SparkMap
 
@@ -117,14 +116,13 @@ def main() -> None:
     """Runs the query and prints the table."""
     logging.disable(logging.WARNING)
     cloudpickle.register_pickle_by_value(sys.modules[__name__])
-    spark = session.obtain(SparkBeamOptions(["--spark_master=local[2]"]))
-    found = two_batches(spark, Measure())
+    with session_on("local") as spark:
+        found = two_batches(spark, Measure())
     table = Table("task", "ms", "µs per key")
     for name, _, _ in WAYS:
         (seconds,) = found[name]
         table.add_row(name, f"{seconds * 1e3:,.1f}", f"{seconds / len(KEYS) * 1e6:,.1f}")
     Console().print(table)
-    spark.stop()
 
 
 if __name__ == "__main__":

@@ -78,6 +78,9 @@ class Frame:
         count, name = parts if len(parts) == 2 else (CORES, *parts)
         return self._spread(name, count, lambda key: zlib.crc32(key or b""))
 
+    def coalesce(self, count: int) -> "Frame":
+        return Frame(lambda: [self.toArrow()])
+
     def repartitionById(self, count: int, column: Column) -> "Frame":
         return self._spread(column.name, count, int)
 

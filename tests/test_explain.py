@@ -10,7 +10,6 @@ from apache_beam.runners.runner import PipelineState
 from apache_beam.transforms.window import GlobalWindows
 
 from sparkbeam import Explanation, SparkRunner, UnsupportedTransform
-from sparkbeam.explain.explanation import explanations
 from sparkbeam.explain.physical_plans import _without_repetition
 
 
@@ -112,34 +111,26 @@ def test_what_cannot_run_cannot_be_explained(spark: Any) -> None:
         SparkRunner(spark).explain(p)
 
 
-class TestOption:
-    def test_it_prints_the_plan_and_gives_a_finished_result(
-        self, spark: Any, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        options = PipelineOptions(["--spark_explain"])
-        result = pipeline(SparkRunner(spark), options).run()
-        assert result.state == PipelineState.DONE
-        assert result.wait_until_finish() == PipelineState.DONE
-        assert result.metrics().query() == {name: [] for name in result.metrics().query()}
-        assert capsys.readouterr().out.startswith("Pipeline\n========\n")
-
-    def test_explanations_can_be_collected(self, spark: Any) -> None:
-        with explanations.collected() as found:
-            pipeline(SparkRunner(spark), PipelineOptions(["--spark_explain"])).run()
-        pipeline(SparkRunner(spark), PipelineOptions(["--spark_explain"])).run()
-        assert len(found) == 1
+def test_the_option_prints_the_plan_and_gives_a_finished_result(
+    spark: Any, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = PipelineOptions(["--spark_explain"])
+    result = pipeline(SparkRunner(spark), options).run()
+    assert result.state == PipelineState.DONE
+    assert result.wait_until_finish() == PipelineState.DONE
+    assert result.metrics().query() == {name: [] for name in result.metrics().query()}
+    assert capsys.readouterr().out.startswith("Pipeline\n========\n")
 
 
-class TestSave:
-    def test_a_page(self, explanation: Explanation, tmp_path: Path) -> None:
-        explanation.save(tmp_path / "plan.HTML")
-        page = (tmp_path / "plan.HTML").read_text(encoding="utf-8")
-        assert page.count('<div class="box"') == len(explanation._plan.stages)
-        assert "== Physical Plan ==" in page
-
-    def test_text(self, explanation: Explanation, tmp_path: Path) -> None:
-        explanation.save(str(tmp_path / "plan.txt"))
-        assert (tmp_path / "plan.txt").read_text(encoding="utf-8") == f"{explanation}\n"
+def test_an_explanation_is_saved_as_a_page_or_as_text(
+    explanation: Explanation, tmp_path: Path
+) -> None:
+    explanation.save(tmp_path / "plan.HTML")
+    page = (tmp_path / "plan.HTML").read_text(encoding="utf-8")
+    assert page.count('<div class="box"') == len(explanation._plan.stages)
+    assert "== Physical Plan ==" in page
+    explanation.save(str(tmp_path / "plan.txt"))
+    assert (tmp_path / "plan.txt").read_text(encoding="utf-8") == f"{explanation}\n"
 
 
 def test_only_what_stood_above_is_left_out() -> None:

@@ -51,8 +51,7 @@ def run(build: Callable[..., Any], pairs: list[Any], *flags: str, off: str = "")
     for name in sessions._COALESCES:
         runner._session.conf.set(name, str(name != off).lower())
     with beam.Pipeline(runner, options=PipelineOptions([*flags])) as p:
-        keys = build(p, pairs) | beam.Keys() | beam.combiners.ToList()
-        _ = keys | beam.Map(lambda found: None if found else 1 / 0)
+        _ = build(p, pairs) | beam.Keys() | beam.combiners.ToList() | beam.Map(max)
 
 
 @pytest.mark.parametrize("build", [grouped, combined])
@@ -78,6 +77,13 @@ def test_many_rows_have_the_partitions_of_the_session(shuffles: list[tuple[Any, 
 def test_the_option_comes_first(shuffles: list[tuple[Any, ...]]) -> None:
     run(grouped, FEW, "--spark_parallelism=3", off=sessions._COALESCES[0])
     assert {*shuffles} == {(3, "key")}
+
+
+def test_one_task_shuffles_nothing_but_the_output_of_a_join(shuffles: list[Any]) -> None:
+    run(combined, FEW, "--spark_parallelism=1")
+    assert not shuffles
+    run(joined, FEW, "--spark_parallelism=1")
+    assert (1, "key") in shuffles
 
 
 @pytest.mark.parametrize(("pairs", "tasks"), [(FEW, CORES), (MANY, 4 * CORES)])

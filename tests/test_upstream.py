@@ -288,10 +288,10 @@ class TestUserCode:
 
     def test_the_function_of_a_create_is_known(self) -> None:
         p = beam.Pipeline()
-        p | beam.Create([1]) | beam.Map(doubled)
-        found = [of_beam.is_of_create(fn) for fn in dofns_of(p)]
-        assert found[0]
-        assert not found[-1]
+        p | beam.Create([1, 5]) | beam.Map(doubled)
+        first, *_, last = dofns_of(p)
+        assert (of_beam.is_of_create(first), of_beam.is_of_create(last)) == (True, False)
+        assert of_beam.values_of_create(first) == 2
 
     def test_a_global_combine_begins_with_pairs(self) -> None:
         assert list(of_beam.KeyWithNone().process(3)) == [(None, 3)]

@@ -39,16 +39,18 @@ def input_of(column: pa.Array, shape: Shape) -> pa.Array | None:
                 return None
         case RecordShape() if shape.type is not list:
             each = zip(range(len(shape.fields)), shape.fields, strict=True)
-            return _structs([input_of(column.field(at), part) for at, part in each], column, shape)
+            parts = [input_of(column.field(at), part) for at, part in each]
+            return _structs(parts, shape.names, column.is_null() if column.null_count else None)
     return None
 
 
-def _structs(parts: list[pa.Array | None], column: pa.Array, shape: RecordShape) -> pa.Array | None:
+def _structs(
+    parts: list[pa.Array | None], names: Sequence[str], is_none: pa.Array | None
+) -> pa.Array | None:
     found = [part for part in parts if part is not None]
     if len(found) < len(parts) or not parts:
         return None
-    is_none = column.is_null() if column.null_count else None
-    return pa.StructArray.from_arrays(found, list(shape.names), mask=is_none)
+    return pa.StructArray.from_arrays(found, list(names), mask=is_none)
 
 
 def input_of_values(values: Sequence[Any]) -> pa.Array | None:
@@ -67,12 +69,8 @@ def input_of_values(values: Sequence[Any]) -> pa.Array | None:
     if not names or any(_names(kind, [value]) != names for value in values if value is not None):
         return None
     rows = [[None] * len(names) if value is None else _fields(value) for value in values]
-    found = [input_of_values(part) for part in zip(*rows, strict=True)]
-    arrays = [part for part in found if part is not None]
-    if len(arrays) < len(names):
-        return None
-    is_none = pa.array([value is None for value in values])
-    return pa.StructArray.from_arrays(arrays, names, mask=is_none)
+    parts = [input_of_values(part) for part in zip(*rows, strict=True)]
+    return _structs(parts, names, pa.array([value is None for value in values]))
 
 
 def _names(kind: type, values: Sequence[Any]) -> list[str] | None:

@@ -42,12 +42,9 @@ class _Run:
             self.pieces[-1] = last.part(slice(kept))
         self._length += kept - len(last) + len(columns)
         self.pieces.append(columns)
-        while self._has_small_pieces():
+        while len(self.pieces) > 1 and len(self.pieces[-2]) <= len(self.pieces[-1]) < _PIECE:
             self.pieces[-2:] = [self._make.joined(self.pieces[-2:])]
         return True
-
-    def _has_small_pieces(self) -> bool:
-        return len(self.pieces) > 1 and len(self.pieces[-2]) <= len(self.pieces[-1]) < _PIECE
 
 
 class Runs:

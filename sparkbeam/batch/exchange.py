@@ -34,18 +34,15 @@ def exchanged(
         tasks: the number of partitions of a rebalancing exchange.
         repeatable: each attempt of a task sees its rows in the same order.
     """
+    by = ("key", "ord", "value") if repeatable else ("key", "ord")
     match exchange:
         case Exchange.BY_KEY:
-            by_key = (
-                rows.repartition("key")
-                if parallelism is None
-                else rows.repartition(parallelism, "key")
-            )
-            by = ("key", "ord", "value") if repeatable else ("key", "ord")
-            return by_key.sortWithinPartitions(*by)
+            parts = ("key",) if parallelism is None else (parallelism, "key")
+            return rows.repartition(*parts).sortWithinPartitions(*by)
+        case Exchange.SORT:
+            return rows.coalesce(1).sortWithinPartitions(*by)
         case Exchange.REBALANCE:
-            target = sf.col("ord").cast("int")
-            spread = spread_by(rows, tasks, target)
+            spread = spread_by(rows, tasks, sf.col("ord").cast("int"))
             return spread.sortWithinPartitions("ord", "value") if repeatable else spread
         case _:
             return rows

@@ -243,7 +243,9 @@ class BatchExecution:
             self._proceed()
             self._describe(f"Runs '{stage.name}' for several readers")
 
-        found = materialize(self._session, rows, self._folder_of(stage), begin)
+        place = self._temp_location
+        folder = place and f"{absolute(place)}/sparkbeam-{self._run_id}-{stage.id}"
+        found = materialize(self._session, rows, folder, begin)
         if found is not None:
             return found
         uncertain = uncertain_step(self._plan, stage)
@@ -255,11 +257,6 @@ class BatchExecution:
             "checkpoints. Set --temp_location=PATH to a folder that all workers can write to: the "
             "rows are kept there while the pipeline runs."
         )
-
-    def _folder_of(self, stage: Stage) -> str | None:
-        if self._temp_location is None:
-            return None
-        return f"{absolute(self._temp_location)}/sparkbeam-{self._run_id}-{stage.id}"
 
     def _with_measured_join(self, stage: Stage) -> Stage:
         """Return the stage with the measured sizes of its join."""
@@ -315,9 +312,7 @@ class BatchExecution:
 
     def _tasks(self, stage: Stage) -> int:
         """Return the number of tasks of a stage without inputs."""
-        if not stage.creates:
-            return 1
-        tasks = self._spread(stage)
+        tasks = self._spread(stage) if stage.creates else 1
         if self._parallelism is not None or stage.most_tasks is None:
             return tasks
         return min(tasks, stage.most_tasks)
@@ -454,8 +449,7 @@ class BatchExecution:
         """Run all remaining stages and collect their reports."""
         self._proceed()
         self._describe(f"Runs {'; '.join(stage.name for stage in self._plan.stages)}")
-        table = collected(self._rest())
-        reports = [bytes(value) for value in table.column(0).to_pylist()]
+        reports: list[bytes] = collected(self._rest()).column(0).to_pylist()
         self._tell(reports)
         return reports
 

@@ -18,7 +18,6 @@ from sparkbeam.wire.side_content import CREATE_INDEX, CREATE_TABLE, INSERT, Side
 SMALL_BYTES = 8 << 20
 """Ports of up to this many encoded bytes are sent to the workers in memory."""
 
-
 _SMALLER = "It holds a side input of more than 8 MiB: make it smaller, or join with a CoGroupByKey."
 
 

@@ -55,8 +55,15 @@ def programs_in(path: Path) -> list[str]:
     """Return the program of a path, or the Python files under a folder that mention Beam."""
     if not path.is_dir() or (path / "__main__.py").exists():
         return [str(path)]
-    files = sorted(path.rglob("*.py"))
-    return [str(file) for file in files if _is_shown(file.relative_to(path)) and _mentions(file)]
+    found = []
+    for file in sorted(path.rglob("*.py")):
+        folders = file.relative_to(path).parts
+        if any(part.startswith(".") or part in _SKIPPED for part in folders):
+            continue
+        with suppress(OSError):
+            if _OF_BEAM.search(file.read_bytes()):
+                found.append(str(file))
+    return found
 
 
 def verdicts(
@@ -82,8 +89,13 @@ def table(rows: Iterable[Verdict], width: int | None = None) -> list[str]:
     Args:
         width: of the terminal, in characters; None for a line for each verdict.
     """
-    cells = [[line(text) for text in row.content().values()] for row in rows]
-    listed = [("PROGRAM", "VERDICT", ""), *(_in_three(*each) for each in cells)]
+    listed = [("PROGRAM", "VERDICT", "")]
+    for row in rows:
+        program, verdict, transform, reason, remedy = map(line, row.content().values())
+        if reason and remedy and reason[-1] not in ".:":
+            reason += "."
+        label = f"'{transform}':" if transform else ""
+        listed.append((program, verdict, " ".join(filter(None, [label, reason, remedy]))))
     widths = [max(len(row[at]) for row in listed) for at in range(2)]
     lines: list[str] = []
     for program, verdict, rest in listed:
@@ -95,24 +107,6 @@ def table(rows: Iterable[Verdict], width: int | None = None) -> list[str]:
             lines += textwrap.wrap(head if len(head) <= width else f"{program}  {verdict}", width)
             lines += textwrap.wrap(rest, width, initial_indent="  ", subsequent_indent="  ")
     return lines
-
-
-def _in_three(program: str, verdict: str, *rest: str) -> tuple[str, str, str]:
-    transform, reason, remedy = rest
-    if reason and remedy and reason[-1] not in ".:":
-        reason += "."
-    label = f"'{transform}':" if transform else ""
-    return program, verdict, " ".join(filter(None, [label, reason, remedy]))
-
-
-def _is_shown(path: Path) -> bool:
-    return not any(part.startswith(".") or part in _SKIPPED for part in path.parts)
-
-
-def _mentions(file: Path) -> bool:
-    with suppress(OSError):
-        return _OF_BEAM.search(file.read_bytes()) is not None
-    return False
 
 
 @dataclass(frozen=True)

@@ -183,14 +183,11 @@ def _outcome(file: Path, code: int | None) -> dict[str, Any]:
     text = file.read_text() if file.exists() else ""
     # A process that is ended may leave the last line unfinished.
     lines = [json.loads(each) for each in text.splitlines(keepends=True) if each.endswith("\n")]
-    return {"lines": lines, "code": code, "last_line": _last_line(file.with_suffix(_ERRORS))}
-
-
-def _last_line(file: Path) -> str:
-    with file.open("rb") as errors:
-        errors.seek(max(0, file.stat().st_size - _TAIL))
-        lines = errors.read().decode(errors="replace").split("\n")
-    return next((each.strip() for each in reversed(lines) if each.strip()), "")
+    with file.with_suffix(_ERRORS).open("rb") as errors:
+        errors.seek(max(0, os.fstat(errors.fileno()).st_size - _TAIL))
+        printed = errors.read().decode(errors="replace").split("\n")
+    last_line = next((each.strip() for each in reversed(printed) if each.strip()), "")
+    return {"lines": lines, "code": code, "last_line": last_line}
 
 
 def _warm() -> None:

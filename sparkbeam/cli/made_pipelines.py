@@ -24,11 +24,10 @@ class MadePipelines:
 
     def waiting(self) -> list[Any]:
         """Return those with transforms that nobody has run."""
-        return [
-            each
-            for each in self.made
-            if each not in self.started and each.applied_labels and not self._is_in_parts(each)
-        ]
+        # In a notebook a pipeline is run in parts, which are pipelines too.
+        in_parts = "InteractiveRunner" if self.started else None
+        left = (each for each in self.made if each not in self.started and each.applied_labels)
+        return [each for each in left if type(each.runner).__name__ != in_parts]
 
     def may_lack_results(self, error: BaseException) -> bool:
         """Return whether the program may have failed because its pipelines have no results.
@@ -39,10 +38,6 @@ class MadePipelines:
         if isinstance(error, _ALWAYS_WRONG):
             return False
         return not self.has_unfinished or isinstance(error, _OF_DATA)
-
-    def _is_in_parts(self, pipeline: Any) -> bool:
-        """Return whether a pipeline is run in parts, which are pipelines too, as in a notebook."""
-        return type(pipeline.runner).__name__ == "InteractiveRunner" and bool(self.started)
 
 
 @contextmanager

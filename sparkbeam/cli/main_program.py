@@ -74,8 +74,11 @@ def restored() -> Iterator[None]:
 
 def users_frames(error: BaseException) -> TracebackType | None:
     """Return the frames of a program's exception from its own first line on."""
-    frames = error.__traceback__
-    while frames is not None and _is_of_start(frames.tb_frame.f_code.co_filename):
+    frames, here = error.__traceback__, os.path.dirname(__file__)
+    while frames is not None:
+        file = frames.tb_frame.f_code.co_filename
+        if os.path.dirname(file) != here and not file.startswith("<frozen "):
+            break
         frames = frames.tb_next
     return frames
 
@@ -83,10 +86,6 @@ def users_frames(error: BaseException) -> TracebackType | None:
 def users_traceback(error: BaseException) -> str:
     """Format a program's exception with its own frames."""
     return "".join(traceback.format_exception(type(error), error, users_frames(error)))
-
-
-def _is_of_start(file: str) -> bool:
-    return os.path.dirname(file) == os.path.dirname(__file__) or file.startswith("<frozen ")
 
 
 def _of_module(name: str) -> tuple[ModuleType, CodeType]:

@@ -181,7 +181,11 @@ class Program:
             )
         if isinstance(ending, SparkBeamError):
             return usage_error(ending)
-        if self.is_module and _is_missing(ending, self.name):
+        is_missing = isinstance(ending, ImportError) and (
+            # The module itself, rather than one that it imports.
+            ending.name is None or f"{self.name}.".startswith(f"{ending.name}.")
+        )
+        if self.is_module and is_missing:
             return click.BadParameter(
                 f"There is no module '{self.name}' to run: {ending}.", param_hint="PROGRAM"
             )
@@ -192,13 +196,6 @@ class Program:
             )
         click.echo(main_program.users_traceback(ending), err=True, nl=False)
         return click.ClickException(f"'{self.name}' failed before it ran a pipeline.")
-
-
-def _is_missing(error: BaseException, module: str) -> bool:
-    """Return whether the module itself is missing, rather than one that it imports."""
-    return isinstance(error, ImportError) and (
-        error.name is None or module == error.name or module.startswith(f"{error.name}.")
-    )
 
 
 def _named(ending: BaseException) -> str:

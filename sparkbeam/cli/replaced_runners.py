@@ -97,7 +97,12 @@ def on_our_runner(
         if not isinstance(runner, SparkRunner):
             if runner is not None and runner != _RUNNER:
                 others.append(runner if isinstance(runner, str) else type(runner).__name__)
-            runner = _around(runner, SparkRunner())
+            ours: Any = SparkRunner()
+            module = sys.modules.get("apache_beam.runners.interactive.interactive_runner")
+            interactive: Any = getattr(module, "InteractiveRunner", None)
+            if interactive is not None and isinstance(runner, interactive):
+                ours = interactive(underlying_runner=ours)
+            runner = ours
         if options is None and (argv is None or isinstance(argv, list)):
             options, argv = PipelineOptions(argv or []), None
         if isinstance(options, PipelineOptions):
@@ -111,13 +116,6 @@ def on_our_runner(
             yield others
     finally:
         beams.__init__ = usual
-
-
-def _around(named: Any, own: Any) -> Any:
-    """Return our runner, within an interactive one if the program names that."""
-    module = sys.modules.get("apache_beam.runners.interactive.interactive_runner")
-    kind: Any = getattr(module, "InteractiveRunner", None)
-    return kind(underlying_runner=own) if kind is not None and isinstance(named, kind) else own
 
 
 def _ours(options: "PipelineOptions", defaults: Defaults) -> "PipelineOptions":

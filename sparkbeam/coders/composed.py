@@ -1,28 +1,13 @@
 """Ordered coders of tuples, optional values and reversed order; choice of a type's coder."""
 
-import datetime
-import decimal
 import types
 import typing
 from typing import Any
 
 import apache_beam as beam
 from apache_beam.coders import coders
-from apache_beam.utils.timestamp import Timestamp
 
-from sparkbeam.coders.scalar import (
-    FLIP,
-    OrderedBoolCoder,
-    OrderedBytesCoder,
-    OrderedCoder,
-    OrderedDateCoder,
-    OrderedDatetimeCoder,
-    OrderedDecimalCoder,
-    OrderedFloatCoder,
-    OrderedIntCoder,
-    OrderedStrCoder,
-    OrderedTimestampCoder,
-)
+from sparkbeam.coders.scalar import FLIP, OF_TYPES, OrderedCoder
 from sparkbeam.common.arguments import shown
 from sparkbeam.errors import ConfigurationError
 
@@ -139,8 +124,8 @@ def ordered_coder(kind: Any) -> OrderedCoder:
         ConfigurationError: for another type.
     """
     kind = beam.typehints.native_type_compatibility.convert_to_python_type(kind)
-    if kind in _OF_TYPES:
-        return _OF_TYPES[kind]()
+    if kind in OF_TYPES:
+        return OF_TYPES[kind]()
     arguments = typing.get_args(kind)
     if typing.get_origin(kind) in (typing.Union, types.UnionType):
         others = [part for part in arguments if part is not type(None)]
@@ -189,14 +174,3 @@ def _part(coder: coders.Coder) -> OrderedCoder:
 
 
 _BEAMS = frozenset([coders.BytesCoder, coders.StrUtf8Coder, coders.BooleanCoder])
-_OF_TYPES: dict[Any, type[OrderedCoder]] = {
-    bool: OrderedBoolCoder,
-    int: OrderedIntCoder,
-    float: OrderedFloatCoder,
-    str: OrderedStrCoder,
-    bytes: OrderedBytesCoder,
-    Timestamp: OrderedTimestampCoder,
-    decimal.Decimal: OrderedDecimalCoder,
-    datetime.date: OrderedDateCoder,
-    datetime.datetime: OrderedDatetimeCoder,
-}

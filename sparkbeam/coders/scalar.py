@@ -25,10 +25,20 @@ _EPOCH_UTC = _EPOCH.replace(tzinfo=datetime.UTC)
 _MICROSECOND = datetime.timedelta(microseconds=1)
 
 
+OF_TYPES: dict[Any, type["OrderedCoder"]] = {}
+"""The coder of each type of single values, which a class of coders names with ``of``."""
+
+
 class OrderedCoder(coders.Coder):
     """Base of coders whose self-delimiting encodings have the order of the values."""
 
     preserves_order = True
+    _type: Any
+
+    def __init_subclass__(cls, of: Any = None) -> None:
+        super().__init_subclass__()
+        if of is not None:
+            cls._type, OF_TYPES[of] = of, cls
 
     def encode(self, value: Any) -> bytes:
         """Encode a value; raise TypeError or ValueError for an unsupported one."""
@@ -47,6 +57,9 @@ class OrderedCoder(coders.Coder):
     def is_deterministic(self) -> bool:
         return True
 
+    def to_type_hint(self) -> Any:
+        return self._type
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
 
@@ -54,7 +67,7 @@ class OrderedCoder(coders.Coder):
         return TypeError(f"{self!r} accepts {taken}, not {shown(value)}")
 
 
-class OrderedBoolCoder(OrderedCoder):
+class OrderedBoolCoder(OrderedCoder, of=bool):
     """False before True."""
 
     def encode(self, value: Any) -> bytes:
@@ -65,11 +78,8 @@ class OrderedBoolCoder(OrderedCoder):
     def read(self, data: bytes, at: int) -> tuple[bool, int]:
         return data[at] != 0, at + 1
 
-    def to_type_hint(self) -> type:
-        return bool
 
-
-class OrderedIntCoder(OrderedCoder):
+class OrderedIntCoder(OrderedCoder, of=int):
     """Integers of any size, in one more byte than their shortest form; 1 byte for 0."""
 
     def encode(self, value: Any) -> bytes:
@@ -81,11 +91,8 @@ class OrderedIntCoder(OrderedCoder):
     def read(self, data: bytes, at: int) -> tuple[int, int]:
         return _read_int(data, at)
 
-    def to_type_hint(self) -> type:
-        return int
 
-
-class OrderedFloatCoder(OrderedCoder):
+class OrderedFloatCoder(OrderedCoder, of=float):
     """Floats from -inf to inf, in 8 bytes. -0.0 becomes 0.0, which it equals.
 
     Raises:
@@ -104,11 +111,8 @@ class OrderedFloatCoder(OrderedCoder):
         plain = _INT64.pack(bits ^ (_SIGN if bits & _SIGN else _MASK))
         return struct.unpack(">d", plain)[0], at + 8
 
-    def to_type_hint(self) -> type:
-        return float
 
-
-class OrderedDecimalCoder(OrderedCoder):
+class OrderedDecimalCoder(OrderedCoder, of=decimal.Decimal):
     """Decimals by value, including infinities; trailing zeros are lost.
 
     Raises:
@@ -139,11 +143,8 @@ class OrderedDecimalCoder(OrderedCoder):
             return value, at + end
         return _read_decimal(data, at, negative=False)
 
-    def to_type_hint(self) -> type:
-        return decimal.Decimal
 
-
-class OrderedBytesCoder(OrderedCoder):
+class OrderedBytesCoder(OrderedCoder, of=bytes):
     """Bytes in Python's order, with 2 bytes at the end and one more for each zero byte."""
 
     def encode(self, value: Any) -> bytes:
@@ -155,11 +156,8 @@ class OrderedBytesCoder(OrderedCoder):
         end = data.index(b"\0\1", at)
         return data[at:end].replace(b"\0\xff", b"\0"), end + 2
 
-    def to_type_hint(self) -> type:
-        return bytes
 
-
-class OrderedStrCoder(OrderedCoder):
+class OrderedStrCoder(OrderedCoder, of=str):
     """Strings by code points, as Python compares them, in UTF-8."""
 
     def encode(self, value: Any) -> bytes:
@@ -171,11 +169,8 @@ class OrderedStrCoder(OrderedCoder):
         value, end = _BYTES.read(data, at)
         return value.decode("utf-8", "surrogatepass"), end
 
-    def to_type_hint(self) -> type:
-        return str
 
-
-class OrderedTimestampCoder(OrderedCoder):
+class OrderedTimestampCoder(OrderedCoder, of=Timestamp):
     """Beam's timestamps, and values convertible to them, in microseconds; in 8 bytes."""
 
     def encode(self, value: Any) -> bytes:
@@ -187,11 +182,8 @@ class OrderedTimestampCoder(OrderedCoder):
     def read(self, data: bytes, at: int) -> tuple[Timestamp, int]:
         return Timestamp(micros=_read_int64(data, at)), at + 8
 
-    def to_type_hint(self) -> type:
-        return Timestamp
 
-
-class OrderedDateCoder(OrderedCoder):
+class OrderedDateCoder(OrderedCoder, of=datetime.date):
     """Dates, in 4 bytes."""
 
     def encode(self, value: Any) -> bytes:
@@ -202,11 +194,8 @@ class OrderedDateCoder(OrderedCoder):
     def read(self, data: bytes, at: int) -> tuple[datetime.date, int]:
         return datetime.date.fromordinal(_DATE.unpack_from(data, at)[0]), at + 4
 
-    def to_type_hint(self) -> type:
-        return datetime.date
 
-
-class OrderedDatetimeCoder(OrderedCoder):
+class OrderedDatetimeCoder(OrderedCoder, of=datetime.datetime):
     """Datetimes, in 9 bytes.
 
     Those with a time zone are ordered by instant and decoded in UTC. Those without one come before
@@ -226,9 +215,6 @@ class OrderedDatetimeCoder(OrderedCoder):
     def read(self, data: bytes, at: int) -> tuple[datetime.datetime, int]:
         epoch = _EPOCH_UTC if data[at] else _EPOCH
         return epoch + _read_int64(data, at + 1) * _MICROSECOND, at + 9
-
-    def to_type_hint(self) -> type:
-        return datetime.datetime
 
 
 def _exactly(kind: Callable[[Any], Any], value: Any) -> Any:

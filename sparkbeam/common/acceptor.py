@@ -6,6 +6,7 @@ pauses accepting instead of polling.
 """
 
 import errno
+import resource
 import socket
 import threading
 import time
@@ -66,7 +67,10 @@ class Guests(Generic[Guest]):
         self._close = close
         self._seconds = seconds
         self._most = known
-        self._strangers = _allowed() if strangers is None else strangers
+        if strangers is None:
+            soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+            strangers = _STRANGERS if soft < 0 else max(4, min(_STRANGERS, soft // _SHARE))
+        self._strangers = strangers
         self._clock = clock
         self._lock = threading.Lock()
         self._waiting: dict[Guest, float] = {}
@@ -125,15 +129,6 @@ class Guests(Generic[Guest]):
             if not gone:
                 with suppress(OSError):
                     self._close(guest)
-
-
-def _allowed() -> int:
-    try:
-        import resource
-    except ImportError:  # Not available on Windows.
-        return _STRANGERS
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _STRANGERS if soft < 0 else max(4, min(_STRANGERS, soft // _SHARE))
 
 
 def is_at_home(host: str, own: str = "") -> bool:

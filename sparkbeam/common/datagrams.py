@@ -15,7 +15,6 @@ LARGEST = 1 << 16
 """Bytes that a datagram has at most."""
 
 _MOST = 60_000
-_RECEIVE_BUFFER = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -38,26 +37,6 @@ class Mailbox:
             sender.setblocking(False)
             sender.sendto(message, (self.host, self.port))
         return True
-
-
-def receiver(bind: str, timeout: float) -> socket.socket:
-    """Return a socket for datagrams, on any free port.
-
-    Args:
-        timeout: seconds that it waits for a datagram; 0 for none.
-
-    Raises:
-        OSError: the address cannot be bound.
-    """
-    found = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    try:
-        found.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
-        found.settimeout(timeout)
-        found.bind((bind, 0))
-    except OSError:
-        found.close()
-        raise
-    return found
 
 
 def sealed(content: Mapping[str, Any], token: str) -> bytes:

@@ -5,6 +5,7 @@ Text from a file, an element or another process is untrusted.
 
 import re
 from collections.abc import Callable
+from os.path import commonprefix
 from typing import Any
 
 from sparkbeam.common.secret_patterns import hidden
@@ -65,7 +66,10 @@ def shortened(text: str, most: int, hide: Callable[[str], str] = hidden) -> str:
     """
     if len(text) > _WHOLE:
         return f"{printable(_beginning(text, hide))[: most - 1]}…"
-    return _cut(printable(hide(text)), most)
+    found, tail = printable(hide(text)), most // 3
+    if len(found) <= most:
+        return found
+    return f"{found[: most - tail - 1]}…{found[len(found) - tail :]}"
 
 
 def error_line(error: BaseException, most: int = 300, hide: Callable[[str], str] = hidden) -> str:
@@ -85,21 +89,8 @@ def concealed(text: str, most: int, hide: Callable[[str], str] = hidden) -> str:
 
 def _beginning(text: str, hide: Callable[[str], str]) -> str:
     """Return the longest beginning that certainly cuts no secret."""
-    longer = hide(text[:_WHOLE])
-    shorter = hide(text[: _WHOLE - _LONGEST_SECRET])
-    same = (
-        number
-        for number, pair in enumerate(zip(longer, shorter, strict=False))
-        if pair[0] != pair[1]
-    )
-    return longer[: next(same, min(len(longer), len(shorter)))]
-
-
-def _cut(text: str, most: int) -> str:
-    if len(text) <= most:
-        return text
-    tail = most // 3
-    return f"{text[: most - tail - 1]}…{text[len(text) - tail :]}"
+    hidden_twice = [hide(text[:_WHOLE]), hide(text[: _WHOLE - _LONGEST_SECRET])]
+    return commonprefix(hidden_twice)  # noqa: RUF071 - of characters, not of folders.
 
 
 def _start(text: str, most: int) -> str:

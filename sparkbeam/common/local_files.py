@@ -67,14 +67,15 @@ def create(path: Path, content: bytes, *, outlives: bool = True) -> bool:
     Returns:
         Whether it was written.
     """
-    with _aside(path, content, outlives=outlives) as temporary:
+    with _aside(path, content, outlives=outlives) as temporary, suppress(FileExistsError):
         try:
             path.hardlink_to(temporary)
         except FileExistsError:
-            return False
+            raise
         except OSError:  # Some file systems have no hard links.
-            return _created(path, content, outlives=outlives)
-    return True
+            _put(path, content, outlives=outlives)
+        return True
+    return False
 
 
 def make_folder(folder: Path) -> None:
@@ -120,23 +121,11 @@ def _put(path: Path, content: bytes, *, outlives: bool) -> None:
         file.write(content)
         if outlives:
             file.flush()
-            _sync(file.fileno())
-
-
-def _sync(descriptor: int) -> None:
-    try:
-        os.fsync(descriptor)
-    except OSError as error:
-        if error.errno not in _UNSUPPORTED:
-            raise
-
-
-def _created(path: Path, content: bytes, *, outlives: bool) -> bool:
-    try:
-        _put(path, content, outlives=outlives)
-    except FileExistsError:
-        return False
-    return True
+            try:
+                os.fsync(file.fileno())
+            except OSError as error:
+                if error.errno not in _UNSUPPORTED:
+                    raise
 
 
 def _reason(folder: Path) -> str | None:

@@ -17,14 +17,12 @@ HARMLESS = frozenset(["", "none", "null", "nil", "true", "false", "earliest", "l
 
 def hidden(text: str) -> str:
     """Replace everything that looks like a secret with ``***``."""
-    found = [*spans(text)]
-    if not found:
-        return text
-    parts, at = [], 0
-    for start, end in _merged(found):
-        parts += [text[at:start], HIDDEN]
-        at = end
-    return "".join(parts) + text[at:]
+    parts, until = [], -1
+    for start, end in sorted(spans(text)):
+        if start > until:  # Otherwise it is a part of the one before, or continues it.
+            parts += [text[max(0, until) : start], HIDDEN]
+        until = max(until, end)
+    return "".join(parts) + text[max(0, until) :]
 
 
 def spans(text: str) -> Iterator[Span]:
@@ -193,15 +191,3 @@ def _is_like_token(value: str) -> bool:
     bare = value.strip("bru\\\"'")
     has_digit = any(map(str.isdigit, bare))
     return (len(bare) >= 8 and has_digit and not bare.isdigit()) or len(bare) >= 20
-
-
-def _merged(found: list[Span]) -> Iterator[Span]:
-    """Merge overlapping spans, in order."""
-    begun, ended = -1, -1
-    for start, end in sorted(found):
-        if start > ended:
-            if begun >= 0:
-                yield begun, ended
-            begun, ended = start, end
-        ended = max(ended, end)
-    yield begun, ended

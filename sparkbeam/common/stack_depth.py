@@ -44,14 +44,11 @@ def allowed(steps: int) -> Iterator[None]:
 def start(steps: int, thread: threading.Thread) -> None:
     """Start a thread with enough stack for a number of fused steps."""
     allow(steps)
+    # Each deeper call may need the same amount.
+    size = max(_MAIN_STACK_BYTES, _BYTES_PER_FRAME * frames_for(steps) >> 12 << 12)
     with _starting:
-        before = threading.stack_size(_stack_bytes(steps))
+        before = threading.stack_size(size)
         try:
             thread.start()
         finally:
             threading.stack_size(before)
-
-
-def _stack_bytes(steps: int) -> int:
-    """Scale the stack with the limit, as each deeper call may need the same amount."""
-    return max(_MAIN_STACK_BYTES, _BYTES_PER_FRAME * frames_for(steps) >> 12 << 12)

@@ -7,8 +7,8 @@ import shutil
 import stat
 import tempfile
 import threading
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 _PREFIX = "sparkbeam-"
 _MARK = "owner"
@@ -27,7 +27,13 @@ class RunFolder(tempfile.TemporaryDirectory[str]):
     def __init__(self, kind: str, under: Path | None = None) -> None:
         remove_abandoned(under)
         super().__init__(prefix=f"{_PREFIX}{kind}-", dir=under)
-        self._owner = _claimed(Path(self.name))
+        new = Path(self.name, f"{_MARK}.new")
+        self._owner = new.open("wb")
+        try:
+            fcntl.flock(self._owner, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            new.rename(Path(self.name, _MARK))  # It has its final name once it is locked.
+        except OSError:
+            new.unlink()  # A file system without locks: nothing tells if the folder is in use.
 
     def cleanup(self) -> None:
         """Remove the folder."""
@@ -59,27 +65,10 @@ def remove_abandoned(under: Path | None = None) -> None:
         under: their parent; None for the temporary folder.
     """
     for folder in (under or Path(tempfile.gettempdir())).glob(f"{_PREFIX}*"):
-        try:
+        with suppress(OSError):  # In use, not ours, or being removed by another process.
             found = folder.lstat()
             if stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid():
-                _remove_if_abandoned(folder)
-        except OSError:
-            continue  # In use, not ours, or being removed by another process.
-
-
-def _claimed(folder: Path) -> BinaryIO:
-    """Lock the folder's mark; it gets its final name once locked."""
-    new = folder / f"{_MARK}.new"
-    mark = new.open("wb")
-    try:
-        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        new.rename(folder / _MARK)
-    except OSError:
-        new.unlink()  # A file system without locks: nothing can tell whether the folder is in use.
-    return mark
-
-
-def _remove_if_abandoned(folder: Path) -> None:
-    with os.fdopen(os.open(folder / _MARK, os.O_RDWR | os.O_NOFOLLOW), "wb") as mark:
-        fcntl.flock(mark, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        shutil.rmtree(folder, ignore_errors=True)
+                mark = os.open(folder / _MARK, os.O_RDWR | os.O_NOFOLLOW)
+                with os.fdopen(mark, "wb") as opened:
+                    fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder, ignore_errors=True)

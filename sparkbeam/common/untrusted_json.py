@@ -2,9 +2,10 @@
 
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from functools import cache, partial
+from itertools import chain
 from types import NoneType
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -40,16 +41,11 @@ def loaded(content: bytes | str, kind: type | tuple[type, ...] = dict) -> Any:
 def _check_depth(value: Any) -> None:
     level = [value]
     for _ in range(_DEEPEST):
-        level = [part for each in level for part in _parts(each) if isinstance(part, (dict, list))]
+        parts = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [part for part in chain.from_iterable(parts) if isinstance(part, dict | list)]
         if not level:
             return
     raise ValueError("it is nested too deeply")
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, dict):
-        return value.values()
-    return value if isinstance(value, list) else ()
 
 
 def _whole(digits: str) -> int:

@@ -31,12 +31,6 @@ _BITS: Mapping[type[st.DataType], int] = {
 _PRECISION: Mapping[type[st.DataType], int] = {st.FloatType: 24, st.DoubleType: 53}
 """Bits of the integers that a type of floating-point numbers represents exactly."""
 
-_DIGITS: Mapping[type[st.DataType], int] = {
-    st.ByteType: 3,
-    st.ShortType: 5,
-    st.IntegerType: 10,
-    st.LongType: 19,
-}
 _WIDEST_DECIMAL = 38
 """Precision that also stands for the decimals of databases without a limit."""
 
@@ -223,8 +217,10 @@ def _misfit(source: st.DataType, column: st.StructField) -> _Condition | None:
 
 def _out_of_range(source: st.DataType, target: st.DecimalType) -> _Condition | None:
     """Return the condition under which a decimal does not hold a number."""
-    digits = _DIGITS.get(type(source), _WIDEST_DECIMAL)
-    if isinstance(source, st.DecimalType):
+    digits = _WIDEST_DECIMAL
+    if type(source) in _BITS:
+        digits = len(str(1 << (_BITS[type(source)] - 1)))
+    elif isinstance(source, st.DecimalType):
         digits = source.precision - source.scale
     if digits <= target.precision - target.scale or target.precision == _WIDEST_DECIMAL:
         return None

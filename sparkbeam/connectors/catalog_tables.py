@@ -1,6 +1,5 @@
 """Tables of Spark's catalogs as sinks, by name and in their existing format."""
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -99,11 +98,18 @@ def found_table(session: Any, name: str) -> CatalogTable | None:
         )
     details = dict(rows[titles.index(_DETAILS) + 1 :])
     format = details.get("Provider", "")
+    is_folder = (
+        details.get("Type") in _OF_FILES
+        and format.lower() in FILE_FORMATS
+        and "Num Buckets" not in details  # Names of files would tell the buckets.
+        # Options, such as a separator, are reported as one text without secrets.
+        and details.get("Storage Properties", "") in _NO_OPTIONS
+    )
     columns = session.catalog.listColumns(name) if format.lower() in _WITH_FOLDERS else ()
     return CatalogTable(
         name,
         format or None,
-        details["Location"] if _is_folder(details) else "",
+        details.get("Location", "") if is_folder else "",
         tuple(column.name for column in columns if column.isPartition),
         session.table(name).schema,
     )
@@ -113,18 +119,3 @@ def refresh_table(session: Any, name: str) -> None:
     """Refresh a session's list of a table's files, if the table exists."""
     with suppress(PySparkException):
         session.catalog.refreshTable(name)
-
-
-def _is_folder(details: Mapping[str, str]) -> bool:
-    """Return whether the table consists of nothing but files of its format.
-
-    Bucketed tables encode buckets in file names. Options, such as a separator, are reported as one
-    text without secrets.
-    """
-    return (
-        details.get("Type") in _OF_FILES
-        and details.get("Provider", "").lower() in FILE_FORMATS
-        and "Num Buckets" not in details
-        and details.get("Storage Properties", "") in _NO_OPTIONS
-        and bool(details.get("Location"))
-    )

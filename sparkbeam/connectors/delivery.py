@@ -28,7 +28,7 @@ from sparkbeam.connectors.storage import from_here
 from sparkbeam.connectors.upserts import into_table, upserts_of
 from sparkbeam.connectors.write_targets import WriteTarget
 from sparkbeam.plan.model import SparkSink
-from sparkbeam.plan.spark_io import UPDATE, WriteSpec
+from sparkbeam.plan.spark_io import UPDATE
 from sparkbeam.spark.collect import collected
 from sparkbeam.spark.recovery import gave_up
 from sparkbeam.wire.failure import FailureReports
@@ -184,26 +184,22 @@ class Delivery:
         if table:
             target = target.in_table(found_table(session, table))
         if target.commit is not None:
-            if target.has_snapshots and target.commit.is_in(session, table):
+            has_snapshots = target.found is not None and target.spec.source == "iceberg"
+            if has_snapshots and target.commit.is_in(session, table):
                 return
             target = target.with_options(**target.commit.options(target.spec.source))
         path = target.spec.option("path")
         if path:
             target = target.with_options(path=from_here(path, target.spec.format, session))
-        if not table:
-            rows = self._checked(rows, target.spec)
+        if not table and self._columns is None:
+            self._columns = table_columns(session, target.spec)
+        if not table and self._columns is not None:
+            place = target.spec.option("dbtable") or target.spec.option("path")
+            rows = checked_rows(rows, self._columns, place)
         if self.spec.output_mode == UPDATE:
             self._update(rows, target)
         else:
             self._save(rows, target)
-
-    def _checked(self, rows: Any, spec: WriteSpec) -> Any:
-        """Check rows against the table of a data source, if there is one."""
-        if self._columns is None:
-            self._columns = table_columns(rows.sparkSession, spec)
-        if self._columns is None:
-            return rows
-        return checked_rows(rows, self._columns, spec.option("dbtable") or spec.option("path"))
 
     def _update(self, rows: Any, target: WriteTarget) -> None:
         if not target.spec.table:
@@ -225,7 +221,9 @@ class Delivery:
                 "which a stream writes with layout='manifest'. Write to another folder or table."
             )
         spec = target.spec
-        if target.found is not None and spec.mode == "overwrite" and target.is_of_catalog:
+        # A catalog without formats is one of JDBC, for example.
+        is_of_catalog = spec.source in ("iceberg", "")
+        if target.found is not None and spec.mode == "overwrite" and is_of_catalog:
             # Spark's writer would replace the table, with its partitions and properties.
             replaced = target.found.fitted(rows).writeTo(spec.table).options(**dict(spec.options))
             replaced.overwrite(sf.lit(True))
@@ -241,10 +239,8 @@ class Delivery:
 
     def _report(self, error: Exception) -> Exception:
         text = str(error)
-        if self._reports.find(text) is not None:
-            return error  # It already names its step.
-        if gave_up(text):
-            return error  # The run is restarted.
+        if self._reports.find(text) is not None or gave_up(text):
+            return error  # It already names its step, or the run is restarted.
         if self.spec.function and self.spec.format is None:
             return self._reports.report(error, self.label)
         summary = problem(error, self.spec.format, self.spec.options)

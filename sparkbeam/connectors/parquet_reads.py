@@ -85,12 +85,19 @@ def parquet_files(
     parts = [*chain.from_iterable(parts or () for parts in found)]
     if None in found or not parts:
         return None
+    # About as many tasks as Spark would have.
+    cores, least = sessions.cores(session), settings.get(_LEAST_TASKS, "")
+    size = sum(file.size for file in scan.files)
+    needed = max(-(-size // task_bytes(session)), int(least) if least.isdecimal() else 1)
+    tasks = cores * -(-needed // cores)
+    if spec.is_compiled:  # The overhead of a task exceeds the time for a batch of rows.
+        tasks = min(tasks, max(needed, ceil(sum(part.stop / part.rows for part, _ in parts))))
     *output, time = columns
     return ParquetFiles(
         schema,
         None if time is None else time.name,
         tuple(column.name for column in output if column is not None),
-        divided(parts, _tasks(session, settings, parts, scan, at_least_a_batch=spec.is_compiled)),
+        divided(parts, tasks),
     )
 
 
@@ -139,29 +146,6 @@ def _parts(
             part = FilePart(scanned.path, stat.st_size, modified, (at,), 0, rows, batch)
             parts.append((part, max(rows, size)))
     return parts
-
-
-def _tasks(
-    session: Any,
-    settings: Mapping[str, str],
-    parts: list[_SizedPart],
-    scan: ParquetScan,
-    *,
-    at_least_a_batch: bool,
-) -> int:
-    """Return the number of tasks that read the files, similar to Spark's.
-
-    Args:
-        parts: the row groups, with their bytes.
-        at_least_a_batch: the overhead of a task exceeds the time for a batch of rows.
-    """
-    cores, least = sessions.cores(session), settings.get(_LEAST_TASKS, "")
-    size = sum(file.size for file in scan.files)
-    needed = max(-(-size // task_bytes(session)), int(least) if least.isdecimal() else 1)
-    tasks = cores * -(-needed // cores)
-    if not at_least_a_batch:
-        return tasks
-    return min(tasks, max(needed, ceil(sum(part.stop / part.rows for part, _ in parts))))
 
 
 def divided(parts: list[_SizedPart], tasks: int) -> tuple[tuple[FilePart, ...], ...]:

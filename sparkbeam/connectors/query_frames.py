@@ -43,22 +43,16 @@ def queried(
         functions: that it calls. A classic session has them only while it analyzes the query; over
             Spark Connect they stay, under names that depend on what they do.
     """
+    named = {f"t{at}": _numbered(table) for at, table in enumerate(tables)}
+    # In parentheses it cannot be a command, which Spark would execute immediately.
+    text = f"SELECT * FROM (\n{query}\n)"
     for function in functions:
         session.udf.register(function.name, function, function.type)
     try:
-        return _result(session, query, tables)
+        return _numbered(session.sql(text, **named) if named else session.sql(text.format()))
     finally:
         for function in functions if is_classic(session) else ():
             session.sql(f"DROP TEMPORARY FUNCTION IF EXISTS {function.name}")
-
-
-def _result(session: Any, query: str, tables: Sequence[Any]) -> Any:
-    named = {f"t{at}": _numbered(table) for at, table in enumerate(tables)}
-    # In parentheses it cannot be a command, which Spark would execute immediately.
-    frame = session.sql(f"SELECT * FROM (\n{query}\n)", **named)
-    if not tables:
-        frame = session.sql(f"SELECT * FROM (\n{query.format()}\n)")
-    return _numbered(frame)
 
 
 def _numbered(frame: Any) -> Any:

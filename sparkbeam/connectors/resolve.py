@@ -24,17 +24,13 @@ Schema: TypeAlias = str | StructType
 def require_spark(pipeline: Pipeline, name: str) -> None:
     """Raise :class:`ConfigurationError` unless the pipeline runs on Spark."""
     if not isinstance(pipeline.runner, HasSession):
+        kind = type(pipeline.runner)
+        owner = kind.__module__.partition(".")[0]  # Beam's Spark runner has the same name as ours.
         raise ConfigurationError(
             f"{name} runs only on sparkbeam.SparkRunner, but the pipeline's runner is "
-            f"{_full_name(pipeline.runner)}: use --runner=sparkbeam.SparkRunner, "
+            f"{owner}'s {kind.__name__}: use --runner=sparkbeam.SparkRunner, "
             "or one of Beam's own transforms."
         )
-
-
-def _full_name(runner: object) -> str:
-    """Return the class name with its package, as Beam's Spark runner has the same name as ours."""
-    kind = type(runner)
-    return f"{kind.__module__.partition('.')[0]}'s {kind.__name__}"
 
 
 def session_of(pipeline: Pipeline) -> Any:

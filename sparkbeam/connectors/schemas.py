@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from sparkbeam.common.arguments import listed, shown
 from sparkbeam.errors import ConfigurationError
 
-_PYTHON_TYPES: dict[type, Any] = {
+_PYTHON_TYPES: dict[type[st.DataType], Any] = {
     # Beam's coder of the smallest integers has no negative ones.
     st.ByteType: np.int16,
     st.ShortType: np.int16,
@@ -31,24 +31,16 @@ _PYTHON_TYPES: dict[type, Any] = {
     st.BooleanType: bool,
     st.StringType: str,
     st.BinaryType: bytes,
-    st.TimestampType: Timestamp,
     st.TimestampNTZType: Timestamp,
-    st.DecimalType: Decimal,
+    st.TimestampType: Timestamp,
 }
+"""Types without parts, but for decimals; of those with the same type in Python the last is used."""
 
 _SPARK_TYPES: dict[Any, st.DataType] = {
+    **{python: spark() for spark, python in _PYTHON_TYPES.items()},
     np.int8: st.ByteType(),
-    np.int16: st.ShortType(),
-    np.int32: st.IntegerType(),
     np.int64: st.LongType(),
-    int: st.LongType(),
-    np.float32: st.FloatType(),
     np.float64: st.DoubleType(),
-    float: st.DoubleType(),
-    bool: st.BooleanType(),
-    str: st.StringType(),
-    bytes: st.BinaryType(),
-    Timestamp: st.TimestampType(),
     date: st.DateType(),
 }
 
@@ -111,7 +103,7 @@ def _nonnull_type(kind: st.DataType) -> Any:
         return Mapping[key, item]  # type: ignore[valid-type]
     if isinstance(kind, st.StructType):
         return row_type(kind)
-    return _PYTHON_TYPES.get(type(kind), Any)
+    return Decimal if isinstance(kind, st.DecimalType) else _PYTHON_TYPES.get(type(kind), Any)
 
 
 def row_constraint(element_type: Any) -> RowTypeConstraint | None:
@@ -177,16 +169,12 @@ def _spark_type(kind: Any, decimals: st.DataType | None) -> st.DataType | None:
 
 def without_none(kind: Any) -> tuple[Any, bool]:
     """Return a type without None, and whether it was optional."""
-    inner = [part for part in _alternatives(kind) if part is not type(None)]
+    alternatives: Any = getattr(kind, "union_types", None)
+    if not alternatives and get_origin(kind) in (Union, UnionType):
+        alternatives = get_args(kind)
+    inner = [part for part in alternatives or (kind,) if part is not type(None)]
     optional = len(inner) == 1 and inner[0] is not kind
     return (inner[0], True) if optional else (kind, False)
-
-
-def _alternatives(kind: Any) -> Sequence[Any]:
-    found: Any = getattr(kind, "union_types", None)
-    if not found and get_origin(kind) in (Union, UnionType):
-        found = get_args(kind)
-    return tuple(found or (kind,))
 
 
 def arrow_schema(schema: st.StructType) -> pa.Schema:

@@ -1,6 +1,5 @@
 """Existing tables of data sources, which the options of a write name."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
 from pyspark.sql import types as st
@@ -22,35 +21,20 @@ def table_columns(session: Any, spec: WriteSpec) -> st.StructType | None:
     Args:
         spec: of a sink without the name of a table.
     """
-    columns_of = _COLUMNS.get(spec.source)
     is_truncated = spec.mode == "overwrite" and spec.option("truncate").lower() == "true"
     keeps_table = spec.output_mode == UPDATE or spec.mode == "append"
-    if columns_of is None or not (keeps_table or (spec.source == "jdbc" and is_truncated)):
-        return None
     try:
-        return columns_of(session, spec)
-    except Exception:
-        return None  # There is no table yet, or the write fails with the same error.
-
-
-def _of_database(session: Any, spec: WriteSpec) -> st.StructType | None:
-    if spec.option("url").startswith(_UNTYPED):
+        # With mergeSchema, the columns may get wider types.
+        is_merged = spec.option("mergeschema").lower() == "true"
+        if spec.source == "delta" and keeps_table and not is_merged:
+            found: st.StructType = session.read.format("delta").load(spec.option("path")).schema
+            return found
+        is_untyped = spec.option("url").startswith(_UNTYPED)
+        if spec.source == "jdbc" and (keeps_table or is_truncated) and not is_untyped:
+            found = session.read.format("jdbc").options(**dict(spec.options)).load().schema
+            # Databases check the lengths of texts, which the metadata has.
+            fields = [st.StructField(field.name, field.dataType) for field in found]
+            return st.StructType([field for field in fields if field.dataType not in _UNLIMITED])
+    except Exception:  # There is no table yet, or the write fails with the same error.
         return None
-    found = session.read.format("jdbc").options(**dict(spec.options)).load().schema
-    # Databases check the lengths of texts, which the metadata has.
-    fields = [st.StructField(field.name, field.dataType) for field in found]
-    return st.StructType([field for field in fields if field.dataType not in _UNLIMITED])
-
-
-def _of_delta(session: Any, spec: WriteSpec) -> st.StructType | None:
-    if spec.option("mergeschema").lower() == "true":
-        return None  # The columns may get wider types.
-    found: st.StructType = session.read.format("delta").load(spec.option("path")).schema
-    return found
-
-
-_COLUMNS: Mapping[str, Callable[[Any, WriteSpec], st.StructType | None]] = {
-    "delta": _of_delta,
-    "jdbc": _of_database,
-}
-"""By data source."""
+    return None

@@ -6,10 +6,13 @@ import re
 import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
 import pyarrow as pa
+from apache_beam.io.filesystem import BeamIOError
+from apache_beam.io.filesystems import FileSystems
 
 from sparkbeam.common import local_files
 from sparkbeam.spark import session as sessions
@@ -82,32 +85,27 @@ def storage(path: str) -> Storage:
     """
     if _is_local(path):
         return LocalStorage()
-    remote = BeamStorage()
-    remote.check(path)
-    return remote
+    FileSystems.get_filesystem(_beam(path))
+    return BeamStorage()
 
 
 def remove_at(session: Any, folder: str) -> None:
     """Remove a folder as seen by the driver, or the server, of a session; leftovers are logged."""
     try:
         if is_remote(session):
-            session.range(0, 1, 1, 1).mapInArrow(_Removal(folder), "nothing int").collect()
+            task = partial(_remove, folder)
+            session.range(0, 1, 1, 1).mapInArrow(task, "nothing int").collect()
         else:
             storage(folder).remove(folder)
     except Exception as error:
         _LOG.warning("The folder %s is left over (%s). Remove it.", folder, type(error).__name__)
 
 
-class _Removal:
-    """Task that removes a folder."""
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for _ in batches:
-            storage(self._folder).remove(self._folder)
-            yield pa.record_batch([pa.array([0], pa.int32())], names=["nothing"])
+def _remove(folder: str, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Remove a folder in a task."""
+    for _ in batches:
+        storage(folder).remove(folder)
+        yield pa.record_batch([pa.array([0], pa.int32())], names=["nothing"])
 
 
 FILE_FORMATS = frozenset(["parquet", "orc", "avro", "json", "csv", "text", "xml"])
@@ -216,67 +214,54 @@ def _local(path: str) -> Path:
 class BeamStorage:
     """One of Beam's file systems, which replace files atomically."""
 
-    def __init__(self) -> None:
-        from apache_beam.io.filesystems import FileSystems
-
-        self._systems = FileSystems
-
-    def check(self, path: str) -> None:
-        """Raise ``ValueError`` if Beam does not support the path."""
-        self._systems.get_filesystem(_beam(path))
-
     def read(self, path: str) -> bytes | None:
         path = _beam(path)
-        if not self._systems.exists(path):
+        if not FileSystems.exists(path):
             return None
-        with self._systems.open(path, "application/octet-stream") as file:
+        with FileSystems.open(path, "application/octet-stream") as file:
             return bytes(file.read())
 
     def write(self, path: str, content: bytes) -> None:
         self._make_folders([_beam(path)])
-        with self._systems.create(_beam(path), "application/octet-stream") as file:
+        with FileSystems.create(_beam(path), "application/octet-stream") as file:
             file.write(content)
 
     def create(self, path: str, content: bytes) -> bool:
-        if self._systems.exists(_beam(path)):
+        if FileSystems.exists(_beam(path)):
             return False
         self.write(path, content)
         return True
 
     def status(self, path: str) -> FileStatus | None:
-        (found,) = self._systems.match([_beam(path)])
+        (found,) = FileSystems.match([_beam(path)])
         for file in found.metadata_list:
             return FileStatus(file.size_in_bytes, int(1000 * (file.last_updated_in_seconds or 0)))
         return None
 
     def names(self, folder: str) -> list[str]:
         root = f"{_beam(folder)}/"
-        (found,) = self._systems.match([f"{root}**"])
+        (found,) = FileSystems.match([f"{root}**"])
         return sorted(file.path.removeprefix(root) for file in found.metadata_list)
 
     def move(self, moves: Mapping[str, str]) -> None:
-        from apache_beam.io.filesystem import BeamIOError
-
         left = {_beam(source): _beam(target) for source, target in moves.items()}
-        while left := {source: left[source] for source in left if self._systems.exists(source)}:
+        while left := {source: left[source] for source in left if FileSystems.exists(source)}:
             self._make_folders(left.values())
             try:
-                self._systems.rename(list(left), list(left.values()))
+                FileSystems.rename(list(left), list(left.values()))
             except BeamIOError:
                 # Another driver may be performing the same moves.
-                if all(map(self._systems.exists, left)):
+                if all(map(FileSystems.exists, left)):
                     raise
 
     def remove(self, path: str) -> None:
-        from apache_beam.io.filesystem import BeamIOError
-
         root = _beam(path)
         # Leftovers are hidden and harmless.
         with suppress(BeamIOError, OSError):
-            if self._systems.exists(root):
-                self._systems.delete([root])
+            if FileSystems.exists(root):
+                FileSystems.delete([root])
             else:
-                self._systems.delete([f"{root}/{name}" for name in self.names(path)])
+                FileSystems.delete([f"{root}/{name}" for name in self.names(path)])
 
     def untrusted_reason(self, folder: str) -> str | None:
         return None  # The storage controls who can write.
@@ -291,7 +276,7 @@ class BeamStorage:
     def _make_folders(self, paths: Iterable[str]) -> None:
         """Create the parent folders of files, if the file system has folders."""
         for folder in sorted({path.rpartition("/")[0] for path in paths}):
-            system = self._systems.get_filesystem(folder)
+            system = FileSystems.get_filesystem(folder)
             if system.has_dirs() and not system.exists(folder):
                 system.mkdirs(folder)
 

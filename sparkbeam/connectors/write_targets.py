@@ -37,16 +37,6 @@ class WriteTarget:
             spec = replace(spec, format=spec.format or table.format, partition_by=partition_by)
         return replace(self, spec=spec, found=table)
 
-    @property
-    def has_snapshots(self) -> bool:
-        """True for an existing Iceberg table with a name."""
-        return self.found is not None and self.spec.source == "iceberg"
-
-    @property
-    def is_of_catalog(self) -> bool:
-        """True for a table of Iceberg, or of a catalog without formats, such as one of JDBC."""
-        return self.spec.source in ("iceberg", "")
-
     def fitted(self, rows: Any) -> Any:
         """Adapt rows to the table that they are added to."""
         if self.found is None or self.spec.mode != "append":

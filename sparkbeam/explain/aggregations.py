@@ -12,7 +12,7 @@ from sparkbeam.observe.figures.formats import size
 from sparkbeam.observe.figures.summary import RunSummary, StageSummary
 from sparkbeam.plan.grouping import Grouping, GroupStrategy
 from sparkbeam.plan.layers import topology
-from sparkbeam.plan.model import Plan, Stage
+from sparkbeam.plan.model import Exchange, Plan, Stage
 from sparkbeam.plan.parsed_stage import parsed
 from sparkbeam.plan.urns import EXTRACT_OUTPUTS, FIRE, MERGE_ACCUMULATORS, PRECOMBINE
 
@@ -44,7 +44,10 @@ def aggregations(
     done = () if summary is None else zip(plan.stages, summary.stages, strict=True)
     figures = _Figures({stage.id: found for stage, found in done}, shuffles or {})
     edges = [edge for edge in describe.edges(plan) if not edge.side_inputs]
-    hosts = _hosts(plan)
+    hosts = {stage.id: f"MapInArrow {stage.id}" for stage in plan.stages}
+    for number, stages in enumerate(topology(plan).layers if plan.streaming else ()):
+        operator = "transformWithState" if number else "mapInArrow"
+        hosts |= {stage.id: f"{operator} of layer {number}" for stage in stages}
     blocks = []
     for stage in plan.stages:
         if stage.grouping is None:
@@ -75,7 +78,8 @@ def _operations(
         own = [name for name in found if name.rpartition("/")[0] in wholes]
         yield "partial", hosts[producer.id], _partial(how), figures.elements(producer, own)
     to = "to the shard of the key" if streaming else "by key, sorted by key and order"
-    yield "exchange", "Exchange, Sort", to, figures.exchange(stage, producers)
+    moved = "Coalesce" if stage.exchange is Exchange.SORT else "Exchange"
+    yield "exchange", f"{moved}, Sort", to, figures.exchange(stage, producers)
     kept = "accumulators" if how.combines else "values"
     merged = f"{kept} of all tasks"
     if streaming:
@@ -163,17 +167,6 @@ def _combines_groups(stage: Stage) -> list[str]:
 def _transforms(stage: Stage, urn: str) -> list[str]:
     """Return the names of a stage's transforms with a URN."""
     return sorted(one.unique_name for one in parsed(stage).with_urn(urn))
-
-
-def _hosts(plan: Plan) -> dict[str, str]:
-    """Return the Spark operator that runs each stage."""
-    if not plan.streaming:
-        return {stage.id: f"MapInArrow {stage.id}" for stage in plan.stages}
-    return {
-        stage.id: f"{'transformWithState' if number else 'mapInArrow'} of layer {number}"
-        for number, stages in enumerate(topology(plan).layers)
-        for stage in stages
-    }
 
 
 def _lines(operations: list[_Operation]) -> Iterator[str]:

@@ -33,6 +33,7 @@ _TRAVEL = {
     Exchange.FORWARD: "no shuffle: in the same Spark task",
     Exchange.REBALANCE: "rebalance: spread evenly over all partitions",
     Exchange.BY_KEY: "shuffle by key",
+    Exchange.SORT: "no shuffle: by key in the same Spark task",
     Exchange.JOIN: "joined by Spark",
 }
 
@@ -107,11 +108,13 @@ def stages(
         reads[edge.reader.id].append(edge)
         written[edge.producer.id].append(edge)
     indent = max((len(stage.id) for stage in plan.stages), default=0) + 2
+    roots = {tag: source for source in plan.sources for _, tag in source.outputs}
     blocks = [_summary(plan)]
     for stage in plan.stages:
+        found = [_root(roots[tag], files) for tag in dict.fromkeys(stage.inputs) if tag in roots]
         head = wrapped(stage.id.ljust(indent), ", ".join(map(printable, stage.labels)))
         facts = [
-            ("in", _arrival(stage, reads[stage.id], _sources(plan, stage, files))),
+            ("in", _arrival(stage, reads[stage.id], found)),
             *([("parts", shuffles[stage.id])] if shuffles and stage.id in shuffles else []),
             *([("hot", hot[stage.id])] if hot and stage.id in hot else []),
             *([("group", grouping(stage.grouping))] if stage.grouping is not None else []),
@@ -147,13 +150,8 @@ def _summary(plan: Plan) -> str:
     )
 
 
-def _sources(plan: Plan, stage: Stage, files: Collection[str]) -> list[str]:
-    """Return the quoted labels of the roots that a stage reads."""
-    roots = {tag: source for source in plan.sources for _, tag in source.outputs}
-    return [_root(roots[tag], files) for tag in dict.fromkeys(stage.inputs) if tag in roots]
-
-
 def _root(source: Source, files: Collection[str]) -> str:
+    """Return the quoted label of a root that a stage reads, with what is read of it."""
     label = f"'{printable(source.label)}'"
     if source.read is None:
         return label
@@ -168,7 +166,7 @@ def _arrival(stage: Stage, read: list[Edge], roots: list[str]) -> str:
     travel = _TRAVEL[stage.exchange]
     if stage.join is not None:
         travel += f": {_JOINS[stage.join.spec.how]}; {_BROADCASTS[stage.join.spec.broadcast]}"
-    if stage.exchange is Exchange.BY_KEY:
+    if stage.exchange in (Exchange.BY_KEY, Exchange.SORT):
         travel += stage.format.arrival
         if stage.grouping is None and isinstance(stage.format, KeyedRows):
             travel += ": state and timers of one key at a time"

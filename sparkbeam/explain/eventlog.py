@@ -8,7 +8,7 @@ The query fails with the pipeline's error.
 import itertools
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sparkbeam.common.display_text import shortened
@@ -82,14 +82,13 @@ class EventLog:
         error = self._shown(self._run.problem, _MOST_OF_ERROR)
         if not error and state not in ("DONE", "DRAINED"):
             error = f"The pipeline ended as {state}."
-        self._tell("AdaptiveExecutionUpdate", self._described("\n".join(self._outcome(state))))
+        notes = (
+            f"{note.step}: {note.text}{f', {note.times} times' * (note.times > 1)}"
+            for note in self._run.monitor.notes.recent()
+        )
+        outcome = "\n".join([f"== {state} ==", str(self._run.result.summary()), *notes])
+        self._tell("AdaptiveExecutionUpdate", self._described(outcome))
         self._tell("ExecutionEnd", {"time": _millis(), "errorMessage": error})
-
-    def _outcome(self, state: str) -> Iterator[str]:
-        yield f"== {state} =="
-        yield str(self._run.result.summary())
-        for note in self._run.monitor.notes.recent():
-            yield f"{note.step}: {note.text}{f', {note.times} times' * (note.times > 1)}"
 
     def _described(self, outcome: str = "") -> dict[str, Any]:
         parts = [outcome, "== Stages ==", describe.stages(self._plan, self._run.files)]

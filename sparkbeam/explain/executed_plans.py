@@ -72,7 +72,10 @@ def shuffles(plan: Plan, graphs: Graphs) -> dict[str, str]:
             top = next(host.children(), None)
             own = None if top is None else top.first(*_SHUFFLES)
             if top is not None and own is not None and own.node.name.startswith("Exchange"):
-                found[stage.id] = ", ".join([*_partitions(own, top), *_written(own)])
+                told = own.node.metrics.get("shuffle bytes written", "")
+                written = told.rpartition("\n")[2].partition(" (")[0]  # They are compressed.
+                facts = [*_partitions(own, top), *([f"{written} written"] if written else [])]
+                found[stage.id] = ", ".join(facts)
                 break
     return found
 
@@ -158,14 +161,6 @@ def _partitions(exchange: _Operator, top: _Operator) -> Iterator[str]:
     sizes = _SIZES.search(of_read.get("partition data size", ""))
     if sizes:
         yield f"of {sizes[1]} to {sizes[3]}, median {sizes[2]}"
-
-
-def _written(exchange: _Operator) -> Iterator[str]:
-    """Describe the compressed bytes written to a shuffle."""
-    told = exchange.node.metrics.get("shuffle bytes written", "")
-    written, _, _ = told.rpartition("\n")[2].partition(" (")
-    if written:
-        yield f"{written} written"
 
 
 def _join_lines(stage: Stage, join: _Operator) -> Iterator[str]:

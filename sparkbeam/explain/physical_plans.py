@@ -49,10 +49,10 @@ class Rehearsal(BatchExecution):
                 self._collect_side_inputs(stage)
                 self._compose(stage)
             assert isinstance(self._side_inputs, UnfilledSideInputs)
-            queries = [
-                (f"collects side inputs from {self._producers(tags)}", rows)
-                for tags, rows in self._side_inputs.queries.items()
-            ]
+            queries = []
+            for tags, rows in self._side_inputs.queries.items():
+                producers = dict.fromkeys(self._plan.producer(tag).id for tag in tags)
+                queries.append((f"collects side inputs from {', '.join(producers)}", rows))
             if self._open:
                 queries.append(("runs the rest", self._rest()))
             texts = [
@@ -65,9 +65,6 @@ class Rehearsal(BatchExecution):
 
     def _materialize(self, stage: Stage, rows: Any) -> MaterializedFrame:
         return persisted(self._session, rows) or MaterializedFrame(rows)
-
-    def _producers(self, tags: Iterable[int]) -> str:
-        return ", ".join(dict.fromkeys(self._plan.producer(tag).id for tag in tags))
 
 
 def _physical_plan(frame: Any) -> str:

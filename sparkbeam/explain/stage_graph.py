@@ -4,11 +4,13 @@ The HTML fetches no script, font or image. Colours follow the light or dark colo
 reader's system.
 """
 
-import unicodedata
+import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from html import escape
+from importlib import resources
 from string import Template
 from typing import Any
 
@@ -29,6 +31,7 @@ _TEXTS = {
     Exchange.FORWARD: "same task",
     Exchange.REBALANCE: "rebalance",
     Exchange.BY_KEY: "shuffle by key",
+    Exchange.SORT: "by key in the same task",
     Exchange.JOIN: "join",
 }
 
@@ -37,53 +40,6 @@ Figures = Mapping[str, Sequence[str]]
 
 _MOST_LABELS, _MOST_CHARACTERS = 14, 100
 """Of a box in a flowchart, and of a label there; Mermaid takes 50,000 characters in all."""
-
-_STYLE = f"""
-.sparkbeam-plan {{ color-scheme: light dark; padding: 16px; overflow-x: auto;
-  font: 13px/1.4 system-ui, -apple-system, "Segoe UI", Roboto, Helvetica, Arial, sans-serif;
-  color: light-dark(#1f2328, #e6edf3); background: light-dark(#fff, #0d1117); }}
-.sparkbeam-plan .row {{ display: flex; flex-wrap: wrap; justify-content: center; gap: 12px;
-  margin-bottom: 20px; }}
-.sparkbeam-plan .box {{ width: 264px; padding: 6px 12px; overflow-wrap: anywhere;
-  border: 1px solid light-dark(#9aa4b1, #59636e); border-radius: 6px;
-  background: light-dark(#f6f8fa, #161b22); }}
-.sparkbeam-plan p {{ margin: 0; }}
-.sparkbeam-plan ul {{ margin: 4px 0; padding: 0; list-style: none; max-height: 260px;
-  overflow-y: auto; }}
-.sparkbeam-plan .note {{ float: right; }}
-.sparkbeam-plan .soft {{ font-size: 12px; color: light-dark(#59636e, #9aa4b1); }}
-.sparkbeam-plan .way {{ font-size: 12px; font-weight: 600; }}
-.sparkbeam-plan .{Exchange.REBALANCE.value} {{ color: light-dark(#0860ca, #6cb0ff); }}
-.sparkbeam-plan .{Exchange.BY_KEY.value} {{ color: light-dark(#b34700, #ffa265); }}
-.sparkbeam-plan .{Exchange.JOIN.value} {{ color: light-dark(#1a7f37, #57c46f); }}
-.sparkbeam-plan .{SIDE} {{ color: light-dark(#7b3fc4, #c9a0ff); }}
-"""
-
-_PAGE = Template("""\
-<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<title>$title</title>
-<style>
-body { margin: 0 auto; max-width: 1280px; padding: 0 16px 48px; line-height: 1.5;
-  font-family: system-ui, -apple-system, "Segoe UI", Roboto, Helvetica, Arial, sans-serif; }
-h1 { font-size: 24px; overflow-wrap: anywhere; }
-h2 { font-size: 18px; margin-top: 32px; }
-pre { overflow-x: auto; padding: 12px; font-size: 13px; line-height: 1.45;
-  border: 1px solid light-dark(#9aa4b1, #59636e); border-radius: 6px; }
-</style>
-</head>
-<body>
-<h1>$title</h1>
-<h2>How the stages connect</h2>
-$graph
-$sections
-</body>
-</html>
-""")
 
 
 @dataclass(frozen=True)
@@ -167,23 +123,16 @@ def sketch(plan: Plan) -> Sketch:
         tip = f"{stage.id}: {', '.join(stage.labels)}"
         if stage.grouping is not None:
             tip += f"\ngroup {describe.grouping(stage.grouping)}"
-        note = _note(plan, stage)
-        boxes.append(StageBox(stage.id, stage.labels, tuple(_ways(stage)), tip, note))
+        times = plan.persisted_reads(stage)
+        note = f"persisted, read {times} times" if times else ""
+        if not times and any(port.tag in plan.kept for port in stage.ports):
+            note = "kept in files"
+        detail = _detail(stage) if stage.exchange in (Exchange.BY_KEY, Exchange.SORT) else ""
+        ways = [StageInput(stage.exchange.value, f"{_TEXTS[stage.exchange]}{detail}")]
+        if stage.side_inputs:
+            ways.append(StageInput(SIDE, "side input"))
+        boxes.append(StageBox(stage.id, stage.labels, tuple(ways), tip, note))
     return Sketch(tuple(boxes), tuple(arrows))
-
-
-def _note(plan: Plan, stage: Stage) -> str:
-    times = plan.persisted_reads(stage)
-    if times:
-        return f"persisted, read {times} times"
-    return "kept in files" if any(port.tag in plan.kept for port in stage.ports) else ""
-
-
-def _ways(stage: Stage) -> Iterator[StageInput]:
-    detail = _detail(stage) if stage.exchange is Exchange.BY_KEY else ""
-    yield StageInput(stage.exchange.value, f"{_TEXTS[stage.exchange]}{detail}")
-    if stage.side_inputs:
-        yield StageInput(SIDE, "side input")
 
 
 def _detail(stage: Stage) -> str:
@@ -215,7 +164,7 @@ def html(graph: Sketch, figures: Figures | None = None) -> str:
         depth[box.id] = max(above, default=-1) + 1
         rows[depth[box.id]].append(_box(box, ways, (figures or {}).get(box.id, ())))
     shown = "".join(f'<div class="row">{"".join(rows[row])}</div>' for row in sorted(rows))
-    return f'<div class="sparkbeam-plan"><style>{_STYLE}</style>{shown}</div>'
+    return f'<div class="sparkbeam-plan"><style>\n{_resource("stages.css")}</style>{shown}</div>'
 
 
 def page(
@@ -227,9 +176,14 @@ def page(
         figures: see :func:`html`.
     """
     texts = (f"<h2>{_text(head)}</h2>\n<pre>{_text(text)}</pre>" for head, text in sections.items())
-    return _PAGE.substitute(
+    return Template(_resource("page.html")).substitute(
         title=_text(title), graph=html(graph, figures), sections="\n".join(texts)
     )
+
+
+@cache
+def _resource(name: str) -> str:
+    return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 def flowchart(graph: Sketch, figures: Figures | None = None) -> str:
@@ -240,22 +194,19 @@ def flowchart(graph: Sketch, figures: Figures | None = None) -> str:
     Args:
         figures: see :data:`Figures`.
     """
-    return "".join(f"{line}\n" for line in _flowchart(graph, figures or {}))
-
-
-def _flowchart(graph: Sketch, figures: Figures) -> Iterator[str]:
-    yield "flowchart TD"
+    found = ["flowchart TD"]
     names = {box.id: f"stage{number}" for number, box in enumerate(graph.boxes)}
     texts = {(box.id, way.kind): way.text for box in graph.boxes for way in box.ways}
     for box in graph.boxes:
         hidden = len(box.labels) - _MOST_LABELS
         more = [f"{hidden} more"] if hidden > 0 else []
-        lines = (box.id, *box.labels[:_MOST_LABELS], *more, *figures.get(box.id, ()))
-        yield f'  {names[box.id]}["{"<br>".join(map(_mermaid, lines))}"]'
+        lines = (box.id, *box.labels[:_MOST_LABELS], *more, *(figures or {}).get(box.id, ()))
+        found.append(f'  {names[box.id]}["{"<br>".join(map(_mermaid, lines))}"]')
     for arrow in graph.arrows:
         line = "-.->" if arrow.kind == SIDE else "-->"
         text = _mermaid(texts[arrow.reader, arrow.kind])
-        yield f'  {names[arrow.producer]} {line}|"{text}"| {names[arrow.reader]}'
+        found.append(f'  {names[arrow.producer]} {line}|"{text}"| {names[arrow.reader]}')
+    return "".join(f"{line}\n" for line in found)
 
 
 def _mermaid(text: str) -> str:
@@ -267,10 +218,10 @@ def _mermaid(text: str) -> str:
 
 def _box(box: StageBox, ways: Mapping[StageInput, Sequence[str]], figures: Sequence[str]) -> str:
     note = f'<span class="soft note">{_text(box.note)}</span>' if box.note else ""
-    inputs = "".join(
-        f'<p class="way {way.kind}">{_text(_with_sources(way.text, sources))}</p>'
-        for way, sources in ways.items()
-    )
+    inputs = ""
+    for way, sources in ways.items():
+        text = f"{way.text} from {', '.join(sources)}" if sources else way.text
+        inputs += f'<p class="way {way.kind}">{_text(text)}</p>'
     labels = "".join(f"<li>{_text(label)}</li>" for label in box.labels)
     lines = "".join(f'<p class="soft figure">{_text(line)}</p>' for line in figures)
     return (
@@ -279,16 +230,10 @@ def _box(box: StageBox, ways: Mapping[StageInput, Sequence[str]], figures: Seque
     )
 
 
-def _with_sources(text: str, sources: Sequence[str]) -> str:
-    return f"{text} from {', '.join(sources)}" if sources else text
-
-
 def _text(text: str) -> str:
-    """Return lines of text as HTML."""
-    return escape("".join("\N{REPLACEMENT CHARACTER}" if _is_illegal(c) else c for c in text))
+    """Return lines of text as HTML, without the characters that a page cannot have."""
+    return escape(_ILLEGAL.sub("\N{REPLACEMENT CHARACTER}", text))
 
 
-def _is_illegal(character: str) -> bool:
-    """Return whether a page cannot have a character: a control, a lone surrogate, none at all."""
-    control = unicodedata.category(character) in ("Cc", "Cs") and character not in "\n\t"
-    return control or character in "\ufffe\uffff"
+_ILLEGAL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+"""Controls other than line ends and tabs, lone surrogates, and what is no character at all."""

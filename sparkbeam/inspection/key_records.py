@@ -89,7 +89,12 @@ def record_items(record: Record, known: StepCoders, state_name: str) -> Iterator
             )
     if record.get(STATE) is not None:
         yield from _triggered(record, known)
-    yield from _sessions(record, known)
+    sessions = StoredSessions(record)
+    for session in sessions.between(EARLIEST, None):
+        if session.accumulator is None:
+            yield session_item(session, *_first(sessions.values(session), known.value))
+        else:
+            yield session_item(session, (known.value.decoded(session.accumulator),), 1)
     for cell in cells:
         window = window_of(cell)
         if window is not None:
@@ -135,23 +140,8 @@ def _first(
     return values, len(values) + sum(1 for _ in items)
 
 
-def _sessions(record: Record, known: StepCoders) -> Iterator[StateItem]:
-    """Yield sessions that fire at their end."""
-    sessions = StoredSessions(record)
-    for session in sessions.between(EARLIEST, None):
-        if session.accumulator is None:
-            values, count = _first(sessions.values(session), known.value)
-        else:
-            values, count = (known.value.decoded(session.accumulator),), 1
-        yield _session(session, values, count)
-
-
-def session_item(session: StoredSession) -> StateItem:
-    """Return a session whose accumulator is its numbers."""
-    return _session(session, (session.accumulator,), 1)
-
-
-def _session(session: StoredSession, values: tuple[Any, ...], count: int) -> StateItem:
+def session_item(session: StoredSession, values: tuple[Any, ...], count: int) -> StateItem:
+    """Return a session that fires at its end."""
     return StateItem(
         "session",
         window=f"{time_text(session.start)} to {time_text(session.end)}",

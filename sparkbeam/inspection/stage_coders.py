@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apache_beam.coders import coders
-from apache_beam.runners.pipeline_context import PipelineContext
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow, IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
 
@@ -203,13 +202,10 @@ def _of_stage(stage: Stage) -> Iterator[tuple[str, tuple[coders.Coder, ...]]]:
     for transform in described.transforms.values():
         if transform.spec.urn.startswith("beam:transform:pardo"):
             for name, state in par_do_payload(transform.spec.payload).state_specs.items():
-                yield f"state '{name}'", tuple(_of_state(state, described.context))
-
-
-def _of_state(state: Any, context: PipelineContext) -> Iterator[coders.Coder]:
-    spec = getattr(state, state.WhichOneof("spec"))
-    ids = {f.name: id for f, id in spec.ListFields() if f.name.endswith("coder_id")}
-    return (context.coders.get_by_id(id) for _, id in sorted(ids.items()))
+                spec = getattr(state, str(state.WhichOneof("spec")))
+                ids = {f.name: id for f, id in spec.ListFields() if f.name.endswith("coder_id")}
+                known = described.context.coders
+                yield f"state '{name}'", tuple(known.get_by_id(id) for _, id in sorted(ids.items()))
 
 
 def as_text(value: Any) -> str:

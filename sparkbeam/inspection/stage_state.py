@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -116,7 +115,11 @@ class StoredState:
         others: list[str] = []
         is_there = False
         for each in found:
-            if each.has_key and _is_called(each.key, key):
+            # A text denotes a key: itself, its repr, or its bytes in hex.
+            names = (str(each.key), repr(each.key))
+            if isinstance(each.key, Undecoded):
+                names = (each.key.data.hex(), repr(each.key.data))
+            if each.has_key and key in names:
                 is_there = True
                 yield each
             elif each.has_key and len(others) < _SAMPLE:
@@ -229,40 +232,27 @@ def _keys(entries: Entries, step: StatefulStep, known: StepCoders) -> Iterator[K
     shard = ShardState(copied)
     keyed = shard.stage(step.address)
     sessions: dict[bytes, list[StoredSession]] = {}
-    keyed.thaw = partial(_thaw, sessions)
+
+    def thaw(page: Page, stripe: Stripe, found: list[tuple[bytes, list[int]]]) -> None:
+        # Columnar numbers are shown directly: accumulators would need the CombineFn.
+        if not isinstance(stripe, SessionStripe):
+            windows_to_records(_listed_numbers, page, stripe, found)
+            return
+        for key, rows in found:
+            sessions[key] = list(sessions_of(stripe, _listed_numbers, rows))
+
+    keyed.thaw = thaw
     try:
         for encoded in list(keyed.keys()):
             items = record_items(keyed.record(encoded), known, step.parts["state name"])
-            in_columns = map(session_item, sessions.pop(encoded, ()))
+            in_columns = (
+                session_item(each, (each.accumulator,), 1) for each in sessions.pop(encoded, ())
+            )
             found = sorted(chain(items, in_columns), key=attrgetter("window"))
             yield KeyState(step.label, known.key.decoded(encoded, nested=True), tuple(found))
     finally:
         shard.close()
 
 
-def _thaw(
-    sessions: dict[bytes, list[StoredSession]],
-    page: Page,
-    stripe: Stripe,
-    found: list[tuple[bytes, list[int]]],
-) -> None:
-    """Give a page records of windows, and note sessions; see :data:`.Thaw`.
-
-    Columnar numbers are shown directly: accumulators would need the CombineFn.
-    """
-    if isinstance(stripe, SessionStripe):
-        for key, rows in found:
-            sessions[key] = list(sessions_of(stripe, _listed_numbers, rows))
-    else:
-        windows_to_records(_listed_numbers, page, stripe, found)
-
-
 def _listed_numbers(numbers: Numbers) -> list[Any]:
     return numbers.tolist()
-
-
-def _is_called(key: Any, text: str) -> bool:
-    """Return whether a text denotes a key: itself, its ``repr``, or its bytes in hex."""
-    if isinstance(key, Undecoded):
-        return text in (key.data.hex(), repr(key.data))
-    return text in (str(key), repr(key))

@@ -71,12 +71,6 @@ class SparkStore:
                     yield operator, shard, entries[ROOT]
 
     def entries(self, operator: int, prefix: bytes) -> Iterator[tuple[int, Entries]]:
-        rows = self._rows(operator, prefix)
-        for shard, found in groupby(rows, itemgetter(0)):
-            yield shard, {name: content for _, name, content in found}
-
-    def _rows(self, operator: int, prefix: bytes) -> Iterator[tuple[int, bytes, bytes]]:
-        """Yield rows by shard: each is a Spark partition, and the driver holds one at a time."""
         try:
             frame = (
                 self._session()
@@ -89,8 +83,9 @@ class SparkStore:
                 .selectExpr("key.shard", "user_map_key.key", "user_map_value.value")
                 .where(f"startswith(key, X'{prefix.hex()}')")
             )
-            for row in frame.toLocalIterator():
-                yield int(row[0]), bytes(row[1]), bytes(row[2])
+            # Each shard is a Spark partition, of which the driver holds one at a time.
+            for shard, rows in groupby(frame.toLocalIterator(), itemgetter(0)):
+                yield int(shard), {bytes(name): bytes(content) for _, name, content in rows}
         except Exception as error:
             raise self._unreadable(error) from error
 

@@ -14,6 +14,7 @@ import sys
 import tempfile
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -64,27 +65,20 @@ def problem(action: Callable[[], object]) -> str:
     return ""
 
 
+@dataclass(frozen=True)
 class Examination:
     """Task for ``mapInArrow`` that yields a row of JSON about its worker.
 
-    Args:
+    Attributes:
         addresses: hosts and ports to connect to, by the text that names them.
         token: the content of the driver's file under the checkpoint.
     """
 
-    def __init__(
-        self,
-        packages: tuple[str, ...],
-        modules: tuple[str, ...],
-        addresses: Mapping[str, tuple[str, int]],
-        checkpoint: str | None,
-        token: str,
-    ) -> None:
-        self._packages = packages
-        self._modules = modules
-        self._addresses = addresses
-        self._checkpoint = checkpoint
-        self._token = token
+    packages: tuple[str, ...]
+    modules: tuple[str, ...]
+    addresses: Mapping[str, tuple[str, int]]
+    checkpoint: str | None
+    token: str
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Examine the worker."""
@@ -99,28 +93,28 @@ class Examination:
             "process": os.getpid(),
             "python": platform.python_version(),
             "program": sys.executable,
-            "packages": versions(self._packages),
+            "packages": versions(self.packages),
             "memory": memory_limit(),
             "temporary": problem(_write_temporary),
             "modules": {
-                name: problem(partial(importlib.import_module, name)) for name in self._modules
+                name: problem(partial(importlib.import_module, name)) for name in self.modules
             },
             "addresses": {
                 name: problem(partial(_connect, address))
-                for name, address in self._addresses.items()
+                for name, address in self.addresses.items()
             },
-            "checkpoint": "" if self._checkpoint is None else problem(self._share),
+            "checkpoint": "" if self.checkpoint is None else problem(self._share),
         }
 
     def _share(self) -> None:
         """Read the driver's file under the checkpoint, and write one for the driver."""
         from sparkbeam.streaming.checkpoint_files import files
 
-        assert self._checkpoint is not None
-        found = files(self._checkpoint)
-        if found.read(f"doctor/{self._token}") != self._token.encode():
+        assert self.checkpoint is not None
+        found = files(self.checkpoint)
+        if found.read(f"doctor/{self.token}") != self.token.encode():
             raise OSError("the file that the driver wrote there is missing")
-        found.write(f"doctor/{self._token}-{uuid.uuid4().hex}", b"")
+        found.write(f"doctor/{self.token}-{uuid.uuid4().hex}", b"")
 
 
 def _write_temporary() -> None:

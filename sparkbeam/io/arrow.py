@@ -84,34 +84,27 @@ class ReadFromArrow(beam.PTransform[PBegin, PCollection[Any]]):
         self._splits = list(splits)
         self._element_type = element_type
         self._elements = ElementsOfBatches(element_type, timestamp_column, schema)
-        self._check(schema)
+        if schema is not None:
+            if not isinstance(schema, pa.Schema):
+                raise ConfigurationError(
+                    f"schema={arguments.shown(schema)} must be the pyarrow.Schema of the batches."
+                )
+            try:
+                self._elements.rows(schema)
+            except UnknownShape as error:
+                raise ConfigurationError(f"schema does not match the elements: {error}.") from None
         members = element_type if isinstance(element_type, tuple) else ()
         self._batches = ReadBatches(read, schema, members, timestamp_column)
 
-    def _check(self, schema: Any) -> None:
-        if schema is None:
-            return
-        if not isinstance(schema, pa.Schema):
-            raise ConfigurationError(
-                f"schema={arguments.shown(schema)} must be the pyarrow.Schema of the batches."
-            )
-        try:
-            self._elements.rows(schema)
-        except UnknownShape as error:
-            raise ConfigurationError(f"schema does not match the elements: {error}.") from None
-
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
+        kind = self.get_type_hints().simple_output_type(self.label)
+        if kind in (None, typehints.Any):
+            is_any = isinstance(self._element_type, tuple) or self._element_type is Row
+            kind = Any if is_any else self._element_type
         return (
             pbegin
             | "Splits" >> beam.Create(self._splits)
             | "Spread" >> beam.Reshuffle()
             | "Read" >> beam.ParDo(self._batches).with_output_types(Batch)
-            | "Rows" >> beam.ParDo(self._elements).with_output_types(self._type_of_elements())
+            | "Rows" >> beam.ParDo(self._elements).with_output_types(kind)
         )
-
-    def _type_of_elements(self) -> Any:
-        declared = self.get_type_hints().simple_output_type(self.label)
-        if declared not in (None, typehints.Any):
-            return declared
-        kind = self._element_type
-        return Any if isinstance(kind, tuple) or kind is Row else kind

@@ -69,7 +69,7 @@ def of_rows(spec: WriteSpec, schema: st.StructType, order_by: Sequence[str]) -> 
         ConfigurationError: the schema has no such column, or its values cannot be compared.
     """
     for name in spec.key:
-        if not isinstance(_column("key", schema, name).dataType, _KEYS):
+        if not isinstance(column("key", schema, name).dataType, _KEYS):
             raise ConfigurationError(
                 f"key: the column {arguments.shown(name)} has type "
                 f"{schema[name].dataType.simpleString()}, which is not supported in a key: use a "
@@ -84,10 +84,10 @@ def of_rows(spec: WriteSpec, schema: st.StructType, order_by: Sequence[str]) -> 
 
 def _ordered(schema: st.StructType, text: str) -> tuple[str, bool]:
     """Return a sort column, and whether it is ascending."""
-    column, _, direction = text.strip().rpartition(" ")
-    is_directed = direction.lower() in _DIRECTIONS and column and text not in schema.names
-    name = column.rstrip() if is_directed else text
-    if _column("order_by", schema, name).dataType.typeName() in _UNSORTED:
+    before, _, direction = text.strip().rpartition(" ")
+    is_directed = direction.lower() in _DIRECTIONS and before and text not in schema.names
+    name = before.rstrip() if is_directed else text
+    if column("order_by", schema, name).dataType.typeName() in _UNSORTED:
         raise ConfigurationError(
             f"order_by: the column {arguments.shown(name)} has a type that cannot be sorted."
         )
@@ -131,7 +131,12 @@ def _problem(spec: WriteSpec) -> str | None:
     )
 
 
-def _column(argument: str, schema: st.StructType, name: str) -> st.StructField:
+def column(argument: str, schema: st.StructType, name: str) -> st.StructField:
+    """Return a column of a schema that an argument names.
+
+    Raises:
+        ConfigurationError: there is no such column.
+    """
     if name not in schema.names:
         raise ConfigurationError(
             f"{argument}: the schema has no column {arguments.shown(name)}, "

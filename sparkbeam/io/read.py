@@ -1,6 +1,6 @@
 """Rows of a Spark data source as a PCollection."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -89,13 +89,28 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
     ) -> None:
         super().__init__()
         self._origin = _origin(format, options, table, query)
-        self._schema = _schema(self._origin, schema)
+        if schema is not None and not self._origin.format:
+            raise ConfigurationError(
+                f"schema= is only for files, but {self._origin.what} has its own columns: omit it, "
+                "or cast in a query."
+            )
+        self._schema = resolve.checked_schema(schema)
         self._timestamp_column = timestamp_column
         if timestamp_column is not None:
             arguments.text("timestamp_column", timestamp_column, "use the name of a column")
         self._columns = None if columns is None else arguments.names("columns", columns, _LIST)
         self._delay = _micros("watermark_delay", watermark_delay)
-        _check_idle(idle_timeout, follow_clock_when_idle)
+        if idle_timeout is not None and not _micros("idle_timeout", idle_timeout):
+            raise ConfigurationError(
+                f"idle_timeout={idle_timeout} must be a duration in seconds above 0, or None for "
+                "never."
+            )
+        arguments.flag("follow_clock_when_idle", follow_clock_when_idle)
+        if follow_clock_when_idle and idle_timeout is None:
+            raise ConfigurationError(
+                "follow_clock_when_idle=True needs idle_timeout=, the seconds without rows after "
+                "which the source counts as idle."
+            )
         if timestamp_column is None and (partition_column or idle_timeout is not None):
             raise ConfigurationError(
                 "partition_column and idle_timeout refer to the timestamps of rows: give a "
@@ -213,23 +228,17 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
             self._metadata = source_frames.file_metadata(frame)
         if spec.format.lower() in _FILES:
             self._has_foreign_types = bool(met)
-        else:
-            self._check_known(met)
-        return found
-
-    def _check_known(self, types: Iterable[str]) -> None:
-        """Reject types of modules that have not been imported.
-
-        The types of a table are data: they must not cause code to run. A schema without these types
-        can only be given for files.
-        """
-        for name in types:
-            if not is_imported(name):
+            return found
+        for foreign in met:
+            # The types of a table are data: they must not cause code to run. A schema without them
+            # can only be given for files.
+            if not is_imported(foreign):
                 raise ConfigurationError(
                     f"'{self.label}': {self._origin.what} has a column of the "
-                    f"user-defined type {arguments.shown(name)[1:-1]}. Import its module in the "
+                    f"user-defined type {arguments.shown(foreign)[1:-1]}. Import its module in the "
                     "program, if you trust it, or read a view that casts the column."
                 )
+        return found
 
     def _select(self, schema: StructType) -> tuple[StructType, tuple[str, ...]]:
         """Return the columns of the rows, and the names of all columns within structs."""
@@ -307,27 +316,5 @@ def _origin(
     return ReadSpec(source or "", known)
 
 
-def _schema(origin: ReadSpec, given: resolve.Schema | None) -> resolve.Schema | None:
-    if given is not None and not origin.format:
-        raise ConfigurationError(
-            f"schema= is only for files, but {origin.what} has its own columns: omit it, or cast "
-            "in a query."
-        )
-    return resolve.checked_schema(given)
-
-
 def _micros(name: str, seconds: float) -> int:
     return round(arguments.duration(name, seconds, "seconds", most=_LONGEST) * 1_000_000)
-
-
-def _check_idle(idle_timeout: float | None, follow_clock_when_idle: bool) -> None:
-    if idle_timeout is not None and not _micros("idle_timeout", idle_timeout):
-        raise ConfigurationError(
-            f"idle_timeout={idle_timeout} must be a duration in seconds above 0, or None for never."
-        )
-    arguments.flag("follow_clock_when_idle", follow_clock_when_idle)
-    if follow_clock_when_idle and idle_timeout is None:
-        raise ConfigurationError(
-            "follow_clock_when_idle=True needs idle_timeout=, the seconds without rows after "
-            "which the source counts as idle."
-        )

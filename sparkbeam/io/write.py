@@ -131,25 +131,31 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
                 "WriteToSpark has no destination: give a format, such as 'parquet', "
                 "with its options, or table= with the name of a table."
             )
-        self._format = None if format is None else resolve.source_format(format)
-        self._options = resolve.checked_options(options, self._format)
-        self._table = "" if table is None else resolve.table_name(table)
-        if self._table:
-            resolve.refuse_path("WriteToSpark", table, self._options)
+        source = None if format is None else resolve.source_format(format)
+        known = resolve.checked_options(options, source)
+        name = "" if table is None else resolve.table_name(table)
+        if name:
+            resolve.refuse_path("WriteToSpark", name, known)
         self._schema = resolve.checked_schema(schema)
-        self._mode = arguments.one_of("mode", mode, _MODES)
-        self._partition_by = arguments.names(
-            "partition_by", partition_by, "use a list of columns, such as ['day']", least=0
+        self._spec = WriteSpec(
+            source,
+            known,
+            arguments.one_of("mode", mode, _MODES),
+            arguments.names(
+                "partition_by", partition_by, "use a list of columns, such as ['day']", least=0
+            ),
+            arguments.one_of("output_mode", output_mode, OUTPUT_MODES),
+            arguments.names("key", key, "use a list of columns, such as ['id']", least=0),
+            has_manifest=layout == _MANIFEST,
+            table=name,
         )
-        self._output_mode = arguments.one_of("output_mode", output_mode, OUTPUT_MODES)
-        self._key = arguments.names("key", key, "use a list of columns, such as ['id']", least=0)
         self._order_by = arguments.names(
             "order_by", order_by, "use a list of columns, such as ['count desc']", least=0
         )
-        self._has_manifest = arguments.one_of("layout", layout, (_FOLDER, _MANIFEST)) == _MANIFEST
-        has_path = any(name.lower() == "path" for name, _ in self._options)
-        is_added = (self._mode, self._output_mode) == ("append", APPEND) and has_path
-        if self._has_manifest and not (is_added and (format or "").lower() in FILE_FORMATS):
+        arguments.one_of("layout", layout, (_FOLDER, _MANIFEST))
+        has_path = any(name.lower() == "path" for name, _ in known)
+        is_added = (mode, output_mode) == ("append", APPEND) and has_path
+        if self._spec.has_manifest and not (is_added and (format or "").lower() in FILE_FORMATS):
             raise ConfigurationError(
                 "layout='manifest' requires a file format, a path in options, mode='append' and "
                 "output_mode='append', and does not support table=. File formats: "
@@ -157,40 +163,23 @@ class WriteToSpark(beam.PTransform[PCollection[Any], PDone]):
             )
 
     def default_label(self) -> str:
-        return f"WriteToSpark({self._table or self._format})"
+        return f"WriteToSpark({self._spec.table or self._spec.format})"
 
     def expand(self, rows: PCollection[Any]) -> PDone:
         resolve.require_spark(rows.pipeline, "WriteToSpark")
-        spec = WriteSpec(
-            self._format,
-            self._options,
-            self._mode,
-            self._partition_by,
-            self._output_mode,
-            self._key,
-            has_manifest=self._has_manifest,
-            table=self._table,
-        )
         with errors_naming(self.label):
-            output_modes.check(spec, lambda: resolve.session_of(rows.pipeline))
+            output_modes.check(self._spec, lambda: resolve.session_of(rows.pipeline))
         schema = _schema(rows, self._schema, "WriteToSpark")
         with errors_naming(self.label):
-            self._check_partitions(schema)
-            spec = output_modes.of_rows(spec, schema, self._order_by)
+            for name in self._spec.partition_by:
+                output_modes.column("partition_by", schema, name)
+            if self._spec.partition_by and not set(schema.names) - set(self._spec.partition_by):
+                raise ConfigurationError(
+                    "partition_by has all columns of the schema: leave at least one to write."
+                )
+            spec = output_modes.of_rows(self._spec, schema, self._order_by)
             pack = PackArrow(arrow_schema(schema))
         return rows | _Pack(pack) | _Write(spec)
-
-    def _check_partitions(self, schema: StructType) -> None:
-        for name in self._partition_by:
-            if name not in schema.names:
-                raise ConfigurationError(
-                    f"partition_by: the schema has no column {arguments.shown(name)}, "
-                    f"only {arguments.listed(schema.names)}."
-                )
-        if self._partition_by and not set(schema.names) - set(self._partition_by):
-            raise ConfigurationError(
-                "partition_by has all columns of the schema: leave at least one to write."
-            )
 
 
 class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
@@ -219,7 +208,17 @@ class ForeachBatch(beam.PTransform[PCollection[Any], PDone]):
         empty_batches: bool = False,
     ) -> None:
         super().__init__()
-        self._function = _batch_function(function)
+        remedy = "give one that takes a DataFrame and the number of the micro-batch"
+        self._function = arguments.function("function", function, remedy)
+        try:
+            inspect.signature(function).bind(None, 0)
+        except TypeError:
+            raise ConfigurationError(
+                f"function={arguments.shown(function)} cannot be called with two arguments: "
+                f"{remedy}."
+            ) from None
+        except ValueError:  # Not all C functions have a signature.
+            pass
         self._schema = resolve.checked_schema(schema)
         self._empty_batches = arguments.flag("empty_batches", empty_batches)
 
@@ -253,7 +252,17 @@ class Foreach(beam.PTransform[PCollection[Any], PDone]):
 
     def __init__(self, writer: _TakesElements) -> None:
         super().__init__()
-        self._writer = _element_writer(writer)
+        kind = writer.__name__ if isinstance(writer, type) else type(writer).__name__
+        if not callable(getattr(writer, "process", None)):
+            raise ConfigurationError(
+                f"writer={arguments.shown(writer)}: {kind} has no method process(row)."
+            )
+        if isinstance(writer, type):
+            raise ConfigurationError(f"writer={kind} is a class: give an object, {kind}(…).")
+        for name in ("open", "close"):
+            if not callable(getattr(writer, name, len)):
+                raise ConfigurationError(f"{kind}.{name} is not a method: make it one, or omit it.")
+        self._writer = writer
 
     def expand(self, elements: PCollection[Any]) -> PDone:
         resolve.require_spark(elements.pipeline, "Foreach")
@@ -319,44 +328,6 @@ def to_table(elements: PCollection[Any], schema: StructType) -> PCollection[Any]
     return elements | _Pack(PackStamped(arrow_schema(schema)))
 
 
-def _batch_function(function: Any) -> Callable[[Any, int], None]:
-    """Check for a function that takes a DataFrame and a number.
-
-    Raises:
-        ConfigurationError: it is not.
-    """
-    remedy = "give one that takes a DataFrame and the number of the micro-batch"
-    arguments.function("function", function, remedy)
-    try:
-        inspect.signature(function).bind(None, 0)
-    except TypeError:
-        raise ConfigurationError(
-            f"function={arguments.shown(function)} cannot be called with two arguments: {remedy}."
-        ) from None
-    except ValueError:  # Not all C functions have a signature.
-        pass
-    return function
-
-
-def _element_writer(writer: Any) -> _TakesElements:
-    """Check for an object with the methods of :class:`Writer`.
-
-    Raises:
-        ConfigurationError: a method is missing.
-    """
-    kind = writer.__name__ if isinstance(writer, type) else type(writer).__name__
-    if not callable(getattr(writer, "process", None)):
-        raise ConfigurationError(
-            f"writer={arguments.shown(writer)}: {kind} has no method process(row)."
-        )
-    if isinstance(writer, type):
-        raise ConfigurationError(f"writer={kind} is a class: give an object, {kind}(…).")
-    for name in ("open", "close"):
-        if not callable(getattr(writer, name, len)):
-            raise ConfigurationError(f"{kind}.{name} is not a method: make it one, or omit it.")
-    return writer
-
-
 def _pickled(name: str, value: object) -> bytes:
     try:
         return bytes(cloudpickle.dumps(value))
@@ -399,11 +370,8 @@ class _Write(beam.PTransform[PCollection[Any], PDone]):
     """End of the pipeline, written by Spark."""
 
     def __init__(self, spec: WriteSpec) -> None:
-        super().__init__()
+        super().__init__("Write")
         self._spec = spec
-
-    def default_label(self) -> str:
-        return "Write"
 
     def expand(self, cells: PCollection[Any]) -> PDone:
         return PDone(cells.pipeline)

@@ -89,14 +89,16 @@ class Join(beam.PTransform[Any, Any]):
         sides = _inputs(pcoll, self.label)
         names = tuple(sides)
         spec = JoinSpec(self._how, self._side_to_broadcast(names))
-        left, right = sides.values()
-        if not in_same_windows(left, right):
+        if not in_same_windows(*sides.values()):
             raise ConfigurationError(
                 f"Join '{self.label}': {names[0]} and {names[1]} are in different windows: give "
                 "both the same beam.WindowInto(…)."
             )
         keyed = self._keyed(sides)
-        joined = dict(zip((LEFT, RIGHT), keyed, strict=True)) | "Match" >> _match(spec, keyed)
+        # Spark joins if each window of a key is joined once, at its end.
+        is_once = all(_fires_once_at_the_end(side.windowing) for side in keyed)
+        match = _SparkJoin(spec) if is_once else _GroupedJoin(spec)
+        joined = dict(zip((LEFT, RIGHT), keyed, strict=True)) | "Match" >> match
         return joined | self._result_step(spec)
 
     def _keyed(self, sides: Mapping[str, Any]) -> list[Any]:
@@ -204,12 +206,6 @@ class _TagElements(beam.PTransform[Any, Any]):
 
     def runner_api_requires_keyed_input(self) -> bool:
         return True
-
-
-def _match(spec: JoinSpec, sides: list[Any]) -> _SparkJoin:
-    """Return the join transform: Spark's if each window of a key is joined once, at its end."""
-    is_once = all(_fires_once_at_the_end(side.windowing) for side in sides)
-    return _SparkJoin(spec) if is_once else _GroupedJoin(spec)
 
 
 def _fires_once_at_the_end(windowing: Windowing) -> bool:

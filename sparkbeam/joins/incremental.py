@@ -46,7 +46,10 @@ class IncrementalJoin(beam.PTransform[Any, Any]):
 
     def __init__(self, *, ttl: float | None) -> None:
         super().__init__()
-        self._ttl = None if ttl is None else _span(ttl)
+        self._ttl: Duration | None = None
+        if ttl is not None:
+            seconds = arguments.duration("ttl", ttl, "seconds", most=_MOST_SECONDS)
+            self._ttl = Duration(micros=round(seconds * 1000) * 1000)
 
     def expand(self, pcolls: Any) -> beam.PCollection[Any]:
         if not isinstance(pcolls, tuple) or len(pcolls) != 2:
@@ -82,11 +85,6 @@ def _types(pcoll: beam.PCollection[Any]) -> tuple[Any, Any]:
 
 def _pair(first: Any, second: Any) -> Any:
     return typehints.Tuple[first, second]
-
-
-def _span(ttl: object) -> Duration:
-    seconds = arguments.duration("ttl", ttl, "seconds", most=_MOST_SECONDS)
-    return Duration(micros=round(seconds * 1000) * 1000)
 
 
 def _join_fn(

@@ -46,7 +46,7 @@ from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.lookup_tables import Tables
 from sparkbeam.worker.refusals import SCATTERED, count_refused
-from sparkbeam.worker.slots import are_scattered, in_slots, parts_of, single_windows
+from sparkbeam.worker.slots import are_scattered, in_slots, single_windows
 from sparkbeam.worker.steps.step import Step
 from sparkbeam.worker.value_columns import Column, column_of, column_of_values
 
@@ -158,12 +158,12 @@ class ArgumentOperation(FunctionOperation):
         """Set the function to call and its arguments."""
         self.arguments = arguments
         self._process = process
-        self.function = self._call
+        self._timed = [name for name, one in arguments.by_name.items() if one is Windowing.TIME]
+        self.function = self._call_in_time if self._timed else self._call
 
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self._asks_for_window = self.arguments.asks_for(Windowing.WINDOW)
-        self._asks_for_time = self.arguments.asks_for(Windowing.TIME)
         self._by_window = self._asks_for_window or not all(
             side.is_globally_windowed() for side in self._sides
         )
@@ -199,22 +199,18 @@ class ArgumentOperation(FunctionOperation):
             results = self._over_columns(part, sides)
             if results is not None:
                 self._emitter.block(results)
-            elif self._asks_for_time:
-                for same in parts_of(part):
-                    for moment in same.unstamped():
-                        self._call_for(moment, sides)
             else:
                 self._call_for(part, sides)
 
     def _call_for(self, block: Block, sides: list[Any]) -> None:
-        """Call the function for each element of a block; they have all arguments in common."""
+        """Call the function for each element of a block; only their timestamps may differ."""
         template = block.windowing
-        windowing: dict[Windowing, Any] = {}
+        windowing: dict[Windowing, Any] = {Windowing.TIME: template.timestamp}
         if self._asks_for_window:
             (windowing[Windowing.WINDOW],) = template.windows
-        if self._asks_for_time:
-            windowing[Windowing.TIME] = template.timestamp
         self._given = self.arguments.filled(sides, windowing)
+        if self._timed:
+            self._times = block.timestamps()
         self._flat_map(block.values, output_of(self, template, block.stamps, block.assigned))
 
     def _side_values(self, template: WindowedValue) -> list[Any]:
@@ -262,7 +258,7 @@ class ArgumentOperation(FunctionOperation):
             bounds: the window of each; None if it does not matter.
         """
         times = [] if bounds is None else [bounds.starts, bounds.ends]
-        if self._asks_for_time:
+        if self._timed:
             times.append(block.time_column())
         of_time = (column_of(pa.array(micros), INT) for micros in times)
         return self._columns.over(block, *sides, *of_time)
@@ -296,6 +292,12 @@ class ArgumentOperation(FunctionOperation):
 
     def _call(self, value: Any) -> Any:
         return self._process(value, *self._given.by_position, **self._given.by_name)
+
+    def _call_in_time(self, value: Any) -> Any:
+        time = next(self._times)
+        for name in self._timed:
+            self._given.by_name[name] = time
+        return self._call(value)
 
 
 def _bounds_of(windows: Sequence[BoundedWindow], places: Positions) -> Intervals | None:

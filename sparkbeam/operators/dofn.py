@@ -104,8 +104,8 @@ class DoFnOperation(ElementOperation):
     def prepare(self, fn: beam.DoFn) -> None:
         super().prepare(fn)
         self._process = self.function
-        self.function = self._call
         self.signature = signature_of(fn)
+        self.function = self._call_in_time if self.signature.timed else self._call
         self._bound: list[Any] = []
 
     def process(self, o: WindowedValue) -> None:
@@ -113,14 +113,16 @@ class DoFnOperation(ElementOperation):
         self.process_block(Block(o, [o.value]))
 
     def process_block(self, block: Block) -> None:
-        """Process elements; those with own timestamps together if the DoFn needs none."""
+        """Process elements; of those with own timestamps, each is bound before its call."""
         with self.scoped_process_state:
             if block.column is not None:
                 count_refused(self.why())
-            for part in block.unstamped() if self.signature.timed else (block,):
-                for single in self._apart(part.windowing):
+            for single in self._apart(block.windowing):
+                if self.signature.timed:
+                    self._elements = block.with_windowing(single).elements()
+                else:
                     self._bind(single)
-                    self._flat_map(part.values, output_of(self, single, part.stamps))
+                self._flat_map(block.values, output_of(self, single, block.stamps))
 
     def _apart(self, template: WindowedValue) -> Iterator[WindowedValue]:
         """Yield a template for each window, if the DoFn is to see windows one by one."""
@@ -136,6 +138,10 @@ class DoFnOperation(ElementOperation):
 
     def _call(self, value: Any) -> Any:
         return self._process(value, *self._bound)
+
+    def _call_in_time(self, value: Any) -> Any:
+        self._bind(next(self._elements))
+        return self._call(value)
 
 
 def window_by_window(template: WindowedValue) -> Iterator[WindowedValue]:

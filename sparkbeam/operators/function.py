@@ -187,7 +187,8 @@ class FunctionOperation(BlockOperation):
             else:
                 some = iter(results) if is_collection else iterator
                 block = self._emitted_as_it_comes(some, value, block, output)
-            output.end_element(block)
+            if isinstance(output, StampedOutput):
+                output.end_element(block)
         output.emit(block)
 
     def _in_parts(self, results: Iterator[Any], block: list[Any], output: "Output") -> list[Any]:
@@ -212,7 +213,7 @@ class FunctionOperation(BlockOperation):
             if (
                 len(block) >= self._limit.values
                 or not (type(value) in IMMUTABLE or may_wait(value, element, OF_A_RESULT))
-                or not output.has_room_for(value)
+                or (len(block) >= output.look and not output.has_room(block))
             ):
                 output.emit(block)
                 block, self._look = [], 0
@@ -283,9 +284,12 @@ class Output:
 
     Args:
         assigned: assigns the windows; None if the template has them.
+
+    Attributes:
+        look: the number of values at which a block is measured again.
     """
 
-    __slots__ = ("_assigned", "_each", "_operation", "_room", "_template", "_unmeasured")
+    __slots__ = ("_assigned", "_operation", "_room", "_template", "look")
 
     def __init__(
         self,
@@ -296,23 +300,20 @@ class Output:
         self._operation = operation
         self._template = template
         self._assigned = assigned
-        self._room = BLOCK_BYTES
-        self._each = self._unmeasured = 0
+        self._clear()
 
-    def has_room_for(self, value: Any) -> bool:
-        """Return whether a value of a block may wait: all waiting values take little memory."""
-        if self._unmeasured == 0:
-            self._each, self._unmeasured = size_of(value), _MEASURED
-        self._unmeasured -= 1
-        self._room -= self._each
+    def _clear(self) -> None:
+        self._room, self.look = BLOCK_BYTES, 0
+
+    def has_room(self, block: list[Any]) -> bool:
+        """Return whether the values of a block take little memory, by its last one."""
+        self._room -= _MEASURED * size_of(block[-1])
+        self.look = len(block) + _MEASURED
         return self._room > 0
-
-    def end_element(self, block: list[Any]) -> None:
-        """Record that ``block`` has the results for one more element."""
 
     def emit(self, block: list[Any]) -> None:
         """Emit results; later ones are in another list."""
-        self._room = BLOCK_BYTES
+        self._clear()
         if self._assigned is None and len(block) < SMALLEST_BLOCK:
             self._operation.emit_few(self._template, block)
         else:
@@ -342,11 +343,12 @@ class StampedOutput(Output):
         self._rows: list[int] = []
 
     def end_element(self, block: list[Any]) -> None:
+        """Record that ``block`` has the results for one more element."""
         self._fill(block)
         self._done += 1
 
     def emit(self, block: list[Any]) -> None:
-        self._room = BLOCK_BYTES
+        self._clear()
         self._operation.emit(self._of_results(block))
 
     def _of_results(self, results: list[Any]) -> Block:

@@ -122,7 +122,10 @@ def misspelt(options: PipelineOptions) -> str | None:
     """
     own = cast(Any, type(options))
     flags_of_spark = _flags(cast(Any, SparkRunnerOptions))
-    words = _words(options)
+    # Beam's views share these words; unknown options are not available otherwise.
+    given: Iterable[Any] = getattr(options, "_flags", None) or sys.argv[1:]
+    words = [word if isinstance(word, str) else "" for word in given]
+    words = words[: words.index("--")] if "--" in words else words
     flags = [found[2] for word in words if (found := _FLAG.fullmatch(word))]
     values = [*getattr(options, "_all_options", ())]
     for name in (*flags, *values):
@@ -136,8 +139,8 @@ def misspelt(options: PipelineOptions) -> str | None:
         (flags, _Known(_flags(own), _of_beam(_flags)), is_declared),
         (values, _Known(_names(own), _of_beam(_names)), _is_declared_value),
     )
-    for given, known, is_known in kinds:
-        for name in given:
+    for names, known, is_known in kinds:
+        for name in names:
             remedy = None if name in known.all else _remedy(name, known)
             if remedy is not None and not is_known(name) and not _is_of_program(name):
                 return (
@@ -145,14 +148,6 @@ def misspelt(options: PipelineOptions) -> str | None:
                     "option, declare it in a subclass of PipelineOptions."
                 )
     return _malformed(words, own)
-
-
-def _words(options: PipelineOptions) -> list[str]:
-    """Return the words of the command line that may be options."""
-    # Beam's views share these; unknown options are not available otherwise.
-    flags: Iterable[Any] | None = getattr(options, "_flags", None)
-    words = [word if isinstance(word, str) else "" for word in flags or sys.argv[1:]]
-    return words[: words.index("--")] if "--" in words else words
 
 
 def _malformed(words: Sequence[str], own: Any) -> str | None:

@@ -6,7 +6,7 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -335,7 +335,12 @@ def session_aggregator(options: SparkBeamOptions) -> SessionAggregator | None:
 
 
 def _check_levels(options: SparkBeamOptions) -> None:
-    for option, value in _log_levels(options):
+    worker = options.view_as(WorkerOptions)
+    default = worker.default_sdk_harness_log_level
+    overrides = worker.sdk_harness_log_level_overrides or {}
+    given = [] if default is None else [("default_sdk_harness_log_level", default)]
+    given += [("sdk_harness_log_level_overrides", value) for value in overrides.values()]
+    for option, value in given:
         if _level(value) is None:
             raise ConfigurationError(
                 f"--{option}={arguments.shown(value)} is not a level: "
@@ -386,8 +391,11 @@ def environment(
         heap: the memory of the JVM that receives their rows.
         packages: the folder of the pipeline's packages, or the name of a shipped archive of them.
     """
-    for kind in _of_programs():
-        options.view_as(kind)
+    # Beam uses the first class of each name. Its own declare no values for workers.
+    first = {str(kind): kind for kind in reversed(PipelineOptions.__subclasses__())}
+    for kind in first.values():
+        if kind.__module__ != PipelineOptions.__module__:
+            options.view_as(kind)
     values = {
         name: value.get()
         for name, value in known_values(options).items()
@@ -417,21 +425,6 @@ def environment(
         tuple(saved_sessions()) if setup.save_main_session else (),
         registered(),
     )
-
-
-def _of_programs() -> Iterator[type[PipelineOptions]]:
-    """Return the option classes that are not Beam's, as Beam's declare no values for workers."""
-    # Beam uses the first class of each name.
-    first = {str(kind): kind for kind in reversed(PipelineOptions.__subclasses__())}
-    return (kind for kind in first.values() if kind.__module__ != PipelineOptions.__module__)
-
-
-def _log_levels(options: PipelineOptions) -> Iterator[tuple[str, object]]:
-    worker = options.view_as(WorkerOptions)
-    if worker.default_sdk_harness_log_level is not None:
-        yield "default_sdk_harness_log_level", worker.default_sdk_harness_log_level
-    for value in (worker.sdk_harness_log_level_overrides or {}).values():
-        yield "sdk_harness_log_level_overrides", value
 
 
 def _level(value: object) -> int | None:

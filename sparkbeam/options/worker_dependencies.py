@@ -6,8 +6,8 @@ programs that are written for another runner.
 """
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from apache_beam.options.pipeline_options import (
     PipelineOptions,
@@ -42,42 +42,12 @@ _CONTAINER = (
 )
 
 
-class _Refused(NamedTuple):
-    """An option that this runner does not support.
-
-    Attributes:
-        group: the class of Beam's options that declares it.
-        remedy: the reason, and what to do instead.
-        matters: return whether a value asks for anything.
-    """
-
-    option: str
-    group: type[PipelineOptions]
-    remedy: str
-    matters: Callable[[Any], bool] = bool
-
-
-_REFUSED = (
-    _Refused(
-        "sdk_location",
-        SetupOptions,
-        "this runner does not stage an SDK. Install that version of Beam in the Python of the "
-        "driver and of every worker: see docs/cluster.md.",
-        lambda given: given not in ("default", "container", "", None),
-    ),
-    _Refused("prebuild_sdk_container_engine", SetupOptions, _CONTAINER),
-    _Refused("sdk_container_image", WorkerOptions, _CONTAINER),
-    _Refused("worker_harness_container_image", WorkerOptions, _CONTAINER),
-    _Refused(
-        "environment_type",
-        PortableOptions,
-        _CONTAINER,
-        # These run in an installed Python.
-        lambda given: bool(given) and str(given).upper() not in _OWN_ENVIRONMENTS,
-    ),
-    _Refused("environment_config", PortableOptions, _CONTAINER),
-    _Refused("environment_options", PortableOptions, _CONTAINER),
-)
+_OF_CONTAINERS: Mapping[type[PipelineOptions], Sequence[str]] = {
+    SetupOptions: ["prebuild_sdk_container_engine"],
+    WorkerOptions: ["sdk_container_image", "worker_harness_container_image"],
+    PortableOptions: ["environment_type", "environment_config", "environment_options"],
+}
+"""Options that choose a container, by the class of Beam's options that declares them."""
 
 
 def check(options: PipelineOptions) -> None:
@@ -96,12 +66,19 @@ def check(options: PipelineOptions) -> None:
         for path in several(f"--{name}", given):
             if path not in (None, ""):
                 _check_file(f"--{name}", path)
-    views = {group: options.view_as(group) for group in {refused.group for refused in _REFUSED}}
-    for refused in _REFUSED:
-        if refused.remedy is _CONTAINER and are_tolerated():
-            continue
-        if refused.matters(getattr(views[refused.group], refused.option, None)):
-            raise ConfigurationError(f"--{refused.option} has no effect: {refused.remedy}")
+    if setup.sdk_location not in ("default", "container", "", None):
+        raise ConfigurationError(
+            "--sdk_location has no effect: this runner does not stage an SDK. Install that version "
+            "of Beam in the Python of the driver and of every worker: see docs/cluster.md."
+        )
+    for group, names in () if are_tolerated() else _OF_CONTAINERS.items():
+        view = options.view_as(group)
+        for name in names:
+            given = getattr(view, name, None)
+            # Some environments run in an installed Python.
+            is_own = name == "environment_type" and str(given).upper() in _OWN_ENVIRONMENTS
+            if given and not is_own:
+                raise ConfigurationError(f"--{name} has no effect: {_CONTAINER}")
 
 
 def several(option: str, given: object) -> Sequence[Any]:

@@ -22,7 +22,8 @@ _PROMPT = re.compile(r"(^|/)(\[\d+\]: )+")
 def without_cells(label: str) -> str:
     """Return a label that does not say in which cell of a notebook it was given."""
     label = _IN_CELL.sub(_LAMBDA, label)
-    if not _is_in_ipython():
+    ipython: Any = sys.modules.get("IPython")
+    if ipython is None or ipython.get_ipython() is None:
         return label
     return _PROMPT.sub(r"\1", _IN_NUMBER.sub(_LAMBDA, label))
 
@@ -30,11 +31,6 @@ def without_cells(label: str) -> str:
 def applied_label(pipeline: Pipeline) -> str:
     """Return the label of the transform that a pipeline is expanding."""
     return without_cells(pipeline.transforms_stack[-1].full_label)
-
-
-def _is_in_ipython() -> bool:
-    ipython: Any = sys.modules.get("IPython")
-    return ipython is not None and ipython.get_ipython() is not None
 
 
 def rename(pipeline: beam_runner_api_pb2.Pipeline) -> None:

@@ -48,6 +48,9 @@ class Exchange(Enum):
     BY_KEY = "by_key"
     """All rows of a key in one partition, sorted by key and order."""
 
+    SORT = "sort"
+    """The same where one task writes all rows: it also reads them, sorted, without a shuffle."""
+
     JOIN = "join"
     """The rows of two sides with the same key, pair by pair, as Spark joins them."""
 

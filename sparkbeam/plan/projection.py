@@ -19,6 +19,7 @@ from sparkbeam.plan.planned_step import PlannedStep
 from sparkbeam.plan.row_formats import ElementRows
 from sparkbeam.plan.source_columns import schema_of
 from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.upstream.beam import is_of_create, values_of_create
 from sparkbeam.upstream.beam_files import DividedRead
 
 _COLUMNAR = frozenset(["parquet", "orc", "delta", "kafka"])
@@ -172,18 +173,19 @@ def _reading(stage: Stage, fewer: Mapping[str, frozenset[str]], needs: _Required
         for one in stage.operators
     )
     reading = replace(stage, operators=tuple(operators))
-    is_compiled = stage.creates and needs.is_compiled(stage)
-    return replace(reading, most_tasks=_most_tasks(reading)) if is_compiled else reading
+    return replace(reading, most_tasks=_most_tasks(reading, needs)) if stage.creates else reading
 
 
-def _most_tasks(stage: Stage) -> int | None:
-    """Return the number of tasks in which a stage has a batch of rows each.
+def _most_tasks(stage: Stage, needs: _RequiredFields) -> int | None:
+    """Return the number of tasks in which a stage has a value of a Create each, or a batch of rows.
 
-    It is for a stage that begins with files of columns.
+    The latter is for a stage that begins with files of columns and does all its work over columns.
     """
     creates = [operator for operator in stage.operators if operator.creates]
     fn = dofn_of(parsed(stage).transforms[creates[0].label]) if len(creates) == 1 else None
-    if not isinstance(fn, DividedRead) or fn.footers is None:
+    if is_of_create(fn):
+        return values_of_create(fn)
+    if not isinstance(fn, DividedRead) or fn.footers is None or not needs.is_compiled(stage):
         return None
     needed = creates[0].needed
     return max(1, ceil(fn.footers.batches(fn.footers.sizes if needed is None else needed.names)))

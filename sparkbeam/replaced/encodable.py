@@ -88,13 +88,6 @@ def error_text(error: Exception) -> str:
     return shown(str(error), 200)[1:-1] or type(error).__name__
 
 
-def _element_type(kind: schema_pb2.FieldType) -> schema_pb2.FieldType | None:
-    info = kind.WhichOneof("type_info")
-    if info == "array_type":
-        return kind.array_type.element_type
-    return kind.iterable_type.element_type if info == "iterable_type" else None
-
-
 @dataclass(frozen=True)
 class _Leaf:
     """A value within a row, with its path and its type."""
@@ -127,7 +120,8 @@ def _problem(kind: schema_pb2.FieldType, row: Any) -> str:
 
 def _leaves(path: str, kind: schema_pb2.FieldType, value: Any) -> Iterator[_Leaf]:
     """Yield the values within one that have no parts, or not those of their type."""
-    info, element = kind.WhichOneof("type_info"), _element_type(kind)
+    info = kind.WhichOneof("type_info")
+    has_elements = info in ("array_type", "iterable_type")
     if info == "row_type" and value is not None:
         for field in kind.row_type.schema.fields:
             name = f"{path}.{field.name}" if path else field.name
@@ -136,7 +130,8 @@ def _leaves(path: str, kind: schema_pb2.FieldType, value: Any) -> Iterator[_Leaf
         for key, one in value.items():
             yield _Leaf(f"{path}, a key" if path else "a key", kind.map_type.key_type, key)
             yield from _leaves(f"{path}[{shown(key)}]", kind.map_type.value_type, one)
-    elif element is not None and isinstance(value, list | tuple):
+    elif has_elements and isinstance(value, list | tuple):
+        element = getattr(kind, str(info)).element_type
         for number, one in enumerate(value):
             yield from _leaves(f"{path}[{number}]", element, one)
     else:

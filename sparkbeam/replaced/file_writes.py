@@ -102,11 +102,8 @@ class _WriteToFiles(beam.PTransform[Any, Any]):
     """Write elements by their destinations."""
 
     def __init__(self, write: FilesWrite) -> None:
-        super().__init__()
+        super().__init__("WriteToFiles")
         self._write = write
-
-    def default_label(self) -> str:
-        return "WriteToFiles"
 
     def expand(self, elements: PCollection[Any]) -> PCollection[Any]:
         destination = self._write.destination
@@ -124,18 +121,17 @@ class _WriteToSink(beam.PTransform[Any, Any]):
     """Write elements to files that are named by a template."""
 
     def __init__(self, write: WriteImpl, sink: FileBasedSink) -> None:
-        super().__init__()
+        super().__init__("WriteImpl")
         self._write = write
         self._sink = sink
-
-    def default_label(self) -> str:
-        return "WriteImpl"
 
     def expand(self, elements: PCollection[Any]) -> PCollection[Any]:
         sink = self._sink
         values = windowed(self._write, elements)
-        if sink.convert_fn is not None:
-            values = values | "Convert" >> beam.ParDo(_by_window(sink.convert_fn))
+        convert = sink.convert_fn
+        if convert is not None:
+            gathers = type(convert).finish_bundle is not beam.DoFn.finish_bundle
+            values |= "Convert" >> beam.ParDo(_ByWindow(convert) if gathers else convert)
         pairs = values | "Pair" >> beam.Map(lambda value: (None, value)).with_output_types(
             Tuple[None, values.element_type or AnyType]
         )
@@ -150,11 +146,8 @@ class _WriteAtEnd(beam.PTransform[Any, Any]):
     """Write a bounded input to files that are named by a template, also if it is empty."""
 
     def __init__(self, sink: FileBasedSink) -> None:
-        super().__init__()
+        super().__init__("WriteImpl")
         self._sink = sink
-
-    def default_label(self) -> str:
-        return "WriteImpl"
 
     def expand(self, elements: PCollection[Any]) -> PCollection[Any]:
         # The second one makes the group of an empty input.
@@ -172,12 +165,6 @@ class _WriteAtEnd(beam.PTransform[Any, Any]):
             | "Group" >> beam.GroupByKey()
             | "WritePanes" >> beam.ParDo(WriteTuples(files)).with_output_types(str)
         )
-
-
-def _by_window(convert: beam.DoFn) -> beam.DoFn:
-    """Return a DoFn that keeps the elements of each window apart, where it gathers some."""
-    gathers = type(convert).finish_bundle is not beam.DoFn.finish_bundle
-    return _ByWindow(convert) if gathers else convert
 
 
 class _ByWindow(beam.DoFn):

@@ -173,17 +173,17 @@ class PipelineRun:
 
     def _in_batch(self) -> list[TaskReport]:
         delivered: set[str] = set()
-        starts = itertools.count()
+        starts, metrics = itertools.count(), self.monitor.metrics
 
         def run() -> list[bytes]:
             number = next(starts)
-            self.monitor.metrics.restart(number)
+            metrics.restart(number)
             return BatchExecution(
                 self._session,
                 self._plan,
                 parallelism=self._options.spark_parallelism,
                 temp_location=spark_options.temp_location(self._options),
-                committed=self._took,
+                committed=lambda found: metrics.record_reports(map(TaskReport.parse, found)),
                 describe=self._names,
                 goes_along=self.monitor.goes_along,
                 reads_files=self.files.add,
@@ -196,10 +196,6 @@ class PipelineRun:
         reports = [TaskReport.parse(report) for report in recovering(run, self._reports)]
         self.monitor.tell(reports)
         return reports
-
-    def _took(self, serialized: list[bytes]) -> None:
-        """Add the reports of a batch job."""
-        self.monitor.metrics.record_reports(map(TaskReport.parse, serialized))
 
     def _streamed(self) -> list[TaskReport]:
         # Batch also runs on versions of PySpark without streaming support.

@@ -23,11 +23,9 @@ class CarriedTransform(beam.PTransform[Any, Any]):
         return self._urn, self._payload
 
 
-def _from_proto(proto: Any, payload: bytes, context: Any) -> CarriedTransform:
-    return CarriedTransform(proto.spec.urn, payload)
-
-
 def register() -> None:
     """Let Beam make this package's transforms of their protos."""
     for urn in (READ_URN, WRITE_URN, JOIN_URN):
-        beam.PTransform.register_urn(urn, bytes, _from_proto)
+        beam.PTransform.register_urn(
+            urn, bytes, lambda proto, payload, _: CarriedTransform(proto.spec.urn, payload)
+        )

@@ -109,7 +109,13 @@ def _refusal(pipeline: Pipeline | None, transform: Any = None) -> UnsupportedTra
     """Return the error for the transform that a pipeline is expanding, or for a given one."""
     applied = [] if pipeline is None else pipeline.transforms_stack[1:]
     parts = [part.transform for part in applied] + [transform] * (transform is not None)
-    label = without_cells(applied[0].full_label) if applied else _named(transform)
+    if applied:
+        label = without_cells(applied[0].full_label)
+    elif transform is None:
+        # The program itself asks a service for its transforms.
+        label = "SchemaAwareExternalTransform.discover"
+    else:
+        label = type(transform).__name__
     within = f"'{without_cells(applied[-1].full_label)}' in it" if len(applied) > 1 else "it"
     of_beam = (part for part in parts if _OF_BEAM.match(_name(part)) and not is_plain(part))
     kind = f" ({_name(next(of_beam, parts[-1]))})" if parts else ""
@@ -119,16 +125,6 @@ def _refusal(pipeline: Pipeline | None, transform: Any = None) -> UnsupportedTra
         "expands and runs.",
         _remedy(" ".join(text for part in parts for text in (_name(part), urn_of(part)))),
     )
-
-
-def _named(transform: Any) -> str:
-    """Return the class of a transform that has no label yet.
-
-    Without one, the program itself asks a service for its transforms.
-    """
-    if transform is None:
-        return "SchemaAwareExternalTransform.discover"
-    return type(transform).__name__
 
 
 def _name(transform: Any) -> str:

@@ -32,6 +32,7 @@ from sparkbeam.plan import support
 from sparkbeam.plan.labels import rename, without_cells
 from sparkbeam.plan.memo import memo
 from sparkbeam.plan.model import Plan
+from sparkbeam.plan.one_task import in_one_task
 from sparkbeam.plan.pickling import unpicklable
 from sparkbeam.plan.redaction import Redaction, redacted
 from sparkbeam.plan.translate import translate
@@ -259,7 +260,7 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 "pyspark does not have; batch pipelines run on it. Install pyspark 4.0 or newer."
             )
         with stack_depth.allowed(len(proto.components.transforms)):
-            return translate(
+            plan = translate(
                 proto,
                 operators_of,
                 drain=self._drain,
@@ -268,10 +269,16 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
                 in_columns=options.columns != "off",
                 local=not streaming and sessions.will_be_local(self._session, options),
             )
+        return in_one_task(plan) if options.spark_parallelism == 1 and not streaming else plan
 
     @staticmethod
     def _is_streaming(proto: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:
-        return _asks_for_streaming(proto, options) or _is_unbounded(proto)
+        components, unbounded = proto.components, beam_runner_api_pb2.IsBounded.UNBOUNDED
+        return (
+            options.view_as(StandardOptions).streaming
+            or any(one.spec.urn == TEST_STREAM for one in components.transforms.values())
+            or any(one.is_bounded == unbounded for one in components.pcollections.values())
+        )
 
     @staticmethod
     def _proto(pipeline: Pipeline) -> beam_runner_api_pb2.Pipeline:
@@ -353,18 +360,3 @@ def _report(plan: Plan, run: PipelineRun) -> Report:
     with contextlib.suppress(Exception):  # The report contains the error.
         run.result.wait_until_finish()
     return Report(plan, run.result.state, run.problem, run.result.summary())
-
-
-def _asks_for_streaming(pipeline: beam_runner_api_pb2.Pipeline, options: PipelineOptions) -> bool:
-    """Return whether the pipeline requires a streaming query."""
-    return options.view_as(StandardOptions).streaming or any(
-        transform.spec.urn == TEST_STREAM for transform in pipeline.components.transforms.values()
-    )
-
-
-def _is_unbounded(pipeline: beam_runner_api_pb2.Pipeline) -> bool:
-    unbounded = beam_runner_api_pb2.IsBounded.UNBOUNDED
-    return any(
-        pcollection.is_bounded == unbounded
-        for pcollection in pipeline.components.pcollections.values()
-    )

@@ -284,10 +284,6 @@ def _persists(session: Any) -> bool:
     return _keeps(session, lambda rows: rows.persist())
 
 
-def _checkpoints(session: Any) -> bool:
-    return _keeps(session, upstream.local_checkpoint)
-
-
 def _keeps(session: Any, keep: Callable[[Any], Any]) -> bool:
     """Return whether random rows are the same each time once they are kept."""
     rows = session.range(0, 2, 1, 2).mapInArrow(_random, "token binary")
@@ -377,7 +373,7 @@ def _try_endless(session: Any) -> None:
 
 _QUESTIONS: Mapping[Capability, Callable[[Any], bool]] = {
     Capability.PERSIST: _persists,
-    Capability.LOCAL_CHECKPOINTS: _checkpoints,
+    Capability.LOCAL_CHECKPOINTS: lambda session: _keeps(session, upstream.local_checkpoint),
     Capability.PARTITIONS: _partitions,
     Capability.ARTIFACTS: _delivers_files,
     Capability.JVM: upstream.is_classic,

@@ -36,10 +36,16 @@ def collected(frame: Any) -> pa.Table:
         return arrow_table(frame)
     outcome: Future[pa.Table] = Future()
     place = _Place(frame.sparkSession)
+
+    def collect() -> None:
+        try:
+            place.enter()
+            outcome.set_result(arrow_table(frame))
+        except BaseException as error:
+            outcome.set_exception(error)
+
     # A daemon thread, as it may wait forever.
-    InheritableThread(
-        target=_run_collect, args=(outcome, place, frame), name="sparkbeam-collecting", daemon=True
-    ).start()
+    InheritableThread(target=collect, name="sparkbeam-collecting", daemon=True).start()
     missing = 0
     while not wait([outcome], _LOOK_SECONDS).done:
         missing = missing + 1 if place.is_forsaken() else 0
@@ -51,14 +57,6 @@ def collected(frame: Any) -> pa.Table:
                 "the driver has no memory left (spark.driver.memory)."
             )
     return outcome.result()
-
-
-def _run_collect(outcome: "Future[pa.Table]", place: "_Place", frame: Any) -> None:
-    try:
-        place.enter()
-        outcome.set_result(arrow_table(frame))
-    except BaseException as error:
-        outcome.set_exception(error)
 
 
 class _Place:
@@ -75,18 +73,14 @@ class _Place:
     def is_forsaken(self) -> bool:
         """Return whether the thread waits for a serving thread that does not exist."""
         try:
-            return self._waits() and not self._is_served()
+            beans = self._jvm.java.lang.management.ManagementFactory.getThreadMXBean()
+            info = beans.getThreadInfo(self._thread, _DEPTH)
+            if not any(_WAITING in frame.getClassName() for frame in info.getStackTrace()):
+                return False
+            threads = self._jvm.java.lang.Thread.getAllStackTraces().keySet()
+            return all(thread.getName() != _SERVING for thread in threads)
         except Exception:  # A diagnostic must not fail the run.
             return False
-
-    def _waits(self) -> bool:
-        beans = self._jvm.java.lang.management.ManagementFactory.getThreadMXBean()
-        info = beans.getThreadInfo(self._thread, _DEPTH)
-        return any(_WAITING in frame.getClassName() for frame in info.getStackTrace())
-
-    def _is_served(self) -> bool:
-        threads = self._jvm.java.lang.Thread.getAllStackTraces().keySet()
-        return any(thread.getName() == _SERVING for thread in threads)
 
 
 def _cause(frame: Any) -> str:

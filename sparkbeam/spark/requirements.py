@@ -20,7 +20,6 @@ import zipfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from apache_beam.options.pipeline_options import PipelineOptions, SetupOptions
 from apache_beam.runners.portability import stager
@@ -43,32 +42,10 @@ _DIGITS = 12
 _DATE = (1980, 1, 1, 0, 0, 0)
 _UNSHIPPED = ("direct_url.json", "RECORD", "INSTALLER", "REQUESTED")
 _OTHER_FILE = re.compile(r"\s*(-r|--requirement|-c|--constraint|-f|--find-links)(?:\s+|=)(\S+)\s*$")
+_PACKAGE = re.compile(r"\s*(?:-r|--requirement|[^\s#-])")
 _EDITABLE = re.compile(r"^\s*(?:-e|--editable)(?:\s+|=)")
 _TELLING = re.compile(r"^(?:ERROR|error): *(.*)", re.MULTILINE)
 _URL = re.compile(r"\S*://\S+")
-
-
-class _Named(NamedTuple):
-    """Packages that options name.
-
-    Attributes:
-        requirements: the path of the requirements file, or None.
-        setup: the path of ``setup.py`` or ``pyproject.toml``, or None.
-        extra: the paths of archives, in the order of their installation.
-    """
-
-    requirements: Path | None
-    setup: Path | None
-    extra: tuple[str, ...]
-
-    @classmethod
-    def of(cls, options: PipelineOptions) -> "_Named":
-        view = options.view_as(SetupOptions)
-        requirements, setup = (
-            Path(given).absolute() if given else None
-            for given in (view.requirements_file, view.setup_file)
-        )
-        return cls(requirements, setup, tuple(view.extra_packages or ()))
 
 
 def installed(options: PipelineOptions, *, same_python: bool) -> Path | None:
@@ -82,17 +59,21 @@ def installed(options: PipelineOptions, *, same_python: bool) -> Path | None:
     Raises:
         ConfigurationError: pip cannot install them.
     """
-    named = _Named.of(options)
-    if not any(named):
+    named = options.view_as(SetupOptions)
+    requirements, setup = (
+        Path(given).absolute() if given else None
+        for given in (named.requirements_file, named.setup_file)
+    )
+    if not (requirements or setup or named.extra_packages):
         return None
     with tempfile.TemporaryDirectory(prefix="sparkbeam-pip-") as folder:
         work = Path(folder)
         target = work / "packages"
         target.mkdir()
-        lines = _requirements(named.requirements, same_python=same_python)
+        lines = _requirements(requirements, same_python=same_python)
         hide = Redaction([("url", url) for line in lines for url in _URL.findall(line)])
         pip = _Pip(target, hide)
-        archives, source = _staged(named, options, work, hide)
+        archives, source = _staged(named, setup, work, hide)
         sources = [] if source is None else [source]
         for line in [*lines]:
             folder_of_package = _folder(line)
@@ -105,7 +86,7 @@ def installed(options: PipelineOptions, *, same_python: bool) -> Path | None:
             lines += pip.build(source)
         file = work / "requirements.txt"
         file.write_text("\n".join(lines))
-        if archives or any(map(_is_package, lines)):
+        if archives or any(map(_PACKAGE.match, lines)):
             pip.install([*archives, "-r", str(file)])
         _prune(target)
         return _move_to_served(target)
@@ -207,19 +188,23 @@ class _Pip:
 
 
 def _staged(
-    named: _Named, options: PipelineOptions, work: Path, hide: Redaction
+    named: SetupOptions, setup: Path | None, work: Path, hide: Redaction
 ) -> tuple[list[str], Path | None]:
-    """Return archives to install, and the ``setup.py`` of a source to build, by Beam's stager."""
+    """Return archives to install, and the ``setup.py`` of a source to build, by Beam's stager.
+
+    Args:
+        setup: the absolute path of ``setup.py`` or ``pyproject.toml``, or None.
+    """
     given = {
-        "extra_packages": [*named.extra] or None,
-        "setup_file": str(named.setup) if named.setup else None,
+        "extra_packages": [*(named.extra_packages or ())] or None,
+        "setup_file": str(setup) if setup else None,
     }
-    if named.setup is not None and named.setup.name == "pyproject.toml" and not _has("build"):
+    if setup is not None and setup.name == "pyproject.toml" and not _has("build"):
         given["setup_file"] = None
     own = PipelineOptions(
         [],
         requirements_cache=stager.SKIP_REQUIREMENTS_CACHE,
-        pickle_library=options.view_as(SetupOptions).pickle_library,
+        pickle_library=named.pickle_library,
         **given,
     )
     try:
@@ -238,8 +223,8 @@ def _staged(
             source = path
         elif name != stager.EXTRA_PACKAGES_FILE:
             archives.append(path)
-    if named.setup is not None and given["setup_file"] is None:
-        archives.append(str(named.setup.parent))
+    if setup is not None and given["setup_file"] is None:
+        archives.append(str(setup.parent))
     if source is None or not _is_built_by_setup():
         return archives + [source] * (source is not None), None
     return archives, _unpacked(source, work / "source")
@@ -289,10 +274,6 @@ def _requirements(path: Path | None, *, same_python: bool) -> list[str]:
         elif not _is_there(line, same_python=same_python):
             kept.append(_EDITABLE.sub("", line))
     return kept
-
-
-def _is_package(line: str) -> bool:
-    return re.match(r"\s*(?:-r|--requirement|[^\s#-])", line) is not None
 
 
 def _is_there(line: str, *, same_python: bool) -> bool:

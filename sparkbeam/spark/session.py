@@ -174,25 +174,19 @@ def _create(options: SparkBeamOptions) -> SparkSession:
             launched = jvm_output.launch({"spark.master": master, **conf})
             session: SparkSession = builder.getOrCreate()
     except Exception as error:
+        wanted = shortened(conf.get(PACKAGES) or "", 200)
+        maven = f", and that Maven has the packages {wanted} and their dependencies"
         raise ConfigurationError(
             f"No Spark session on --spark_master={shown_url(master)}: "
             f"{_first_line(error, options)}. "
             "Check the URL and that the installed pyspark matches the cluster's Spark"
-            f"{_about_packages(conf)}."
+            f"{maven if wanted else ''}."
         ) from None  # The JVM's frames add nothing.
     if launched:
         upstream.hush_accumulators(session)
         return session
     session.sparkContext.setLogLevel("ERROR")
     return _with_packages(session, options)
-
-
-def _about_packages(conf: dict[str, str]) -> str:
-    """Return the part of a remedy for a JVM that gets packages before it starts."""
-    wanted = conf.get(PACKAGES)
-    if not wanted:
-        return ""
-    return f", and that Maven has the packages {shortened(wanted, 200)} and their dependencies"
 
 
 def _with_packages(session: SparkSession, options: SparkBeamOptions) -> SparkSession:
@@ -239,7 +233,10 @@ def _on_own_server(url: str, given: Mapping[str, str]) -> tuple[SparkSession, bo
     builder: Any = SparkSession.builder.remote(url)
     with python_handler(), _listening_on_loopback(url):
         # The server starts with its settings; most cannot be changed in a session.
-        launched = _launch_server(url, conf)
+        token = conf.get("spark.connect.authenticate.token", str(uuid.uuid4()))
+        # The JVM reads the token of its clients from the environment when it starts.
+        os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", token)
+        launched = jvm_output.launch({"spark.master": url, **_defaults(_local_cores(url)), **conf})
         if not launched:
             builder = builder.config(map=_without_packages(conf))
         own_port = launched and _SERVER_PORT not in conf
@@ -270,14 +267,6 @@ def _without_packages(conf: Mapping[str, str]) -> dict[str, str]:
     return {key: value for key, value in conf.items() if key != PACKAGES}
 
 
-def _launch_server(master: str, conf: dict[str, str]) -> bool:
-    """Start the JVM for a Spark Connect server of PySpark, unless there is one."""
-    token = conf.get("spark.connect.authenticate.token", str(uuid.uuid4()))
-    # The JVM reads the token of its clients from the environment when it starts.
-    os.environ.setdefault("SPARK_CONNECT_AUTHENTICATE_TOKEN", token)
-    return jvm_output.launch({"spark.master": master, **_defaults(_local_cores(master)), **conf})
-
-
 def _defaults(cores: int | None) -> dict[str, str]:
     """Return the default settings of a session that we create."""
     defaults = {
@@ -291,6 +280,8 @@ def _defaults(cores: int | None) -> dict[str, str]:
         "spark.sql.execution.pyspark.udf.simplifiedTraceback.enabled": "false",
     }
     if cores is not None:
+        # A third of the machine's memory, within 1 to 8 GiB: workers need the rest.
+        total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
         defaults |= {
             # Spark's data for pages that nobody sees would fill the heap of a long stream.
             "spark.ui.retainedJobs": "50",
@@ -303,7 +294,7 @@ def _defaults(cores: int | None) -> dict[str, str]:
             "spark.sql.adaptive.skewJoin.skewedPartitionFactor": "2",
             "spark.sql.adaptive.skewJoin.skewedPartitionThresholdInBytes": "8m",
             "spark.sql.adaptive.advisoryPartitionSizeInBytes": "8m",
-            "spark.driver.memory": f"{_local_memory_mb()}m",
+            "spark.driver.memory": f"{max(1024, min(8192, total // 3))}m",
             "spark.driver.maxResultSize": "0",
             "spark.python.daemon.module": "sparkbeam.worker.daemon",
             "spark.python.worker.faulthandler.enabled": "true",
@@ -353,12 +344,6 @@ def _local_cores(master: str) -> int | None:
         return None
     count = matched.group(1) or "1"
     return os.cpu_count() or 1 if count == "*" else int(count)
-
-
-def _local_memory_mb() -> int:
-    """Return a third of the machine's memory, within 1 to 8 GiB: workers need the rest."""
-    total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
-    return max(1024, min(8192, total // 3))
 
 
 def _require_java() -> None:

@@ -161,6 +161,8 @@ class StreamingExecution:
         self._observe = observed
         self._begin = begun
         self._stopping = False
+        # The checkpoint is read later, or the output of Spark's sinks, which has its settings.
+        self._outlives = self._folder is None or bool(plan.sinks)
         # Spark's sink runs in a copy of the session with its own cached tables.
         self._tables = [sink.write.table for sink in plan.sinks if sink.write.table]
         self._number: int | None = None
@@ -198,19 +200,23 @@ class StreamingExecution:
         with (
             named(self._name),
             runnable([source.label for source in sources if source.has_plan], self._failures),
-            sessions.set_for_streaming(self._session, len(self._shards), outlives=self._outlives()),
+            sessions.set_for_streaming(self._session, len(self._shards), outlives=self._outlives),
         ):
             query = self._begun(writer, own)
         if query is None:
             return self.run()
         asked = done = False
+        pause, heard = self._poll_seconds, self._number
         try:
             while query.isActive and not (done := self._is_done(query)) and not self._is_over():
                 self._proceed()
                 if self._drain.is_set() and not asked:
                     self._feedback.ask_to_drain()
                     asked = True
-                query.awaitTermination(self._poll_seconds)
+                # Each call takes both sides a millisecond, also while nothing happens.
+                pause = self._poll_seconds if heard != self._number else pause * 1.1
+                heard = self._number
+                query.awaitTermination(min(pause, _REMOTE_POLL_SECONDS))
             done |= self._hear(query)
         except SparkBeamError:
             raise
@@ -230,7 +236,6 @@ class StreamingExecution:
         error = query.exception()
         if error is not None:
             _raise_own(sink)
-        if error is not None:
             with only_if_taken():
                 own.check()
             raise error
@@ -247,10 +252,6 @@ class StreamingExecution:
         if self._folder is not None:
             self._files.remove_all()
             self._folder.cleanup()
-
-    def _outlives(self) -> bool:
-        """Return whether the checkpoint, or output of Spark's sinks with its settings, stays."""
-        return self._folder is None or bool(self._topology.plan.sinks)
 
     def _private_folder(self) -> str:
         """Return a folder for this run only, owned by this process or by the server."""
@@ -346,10 +347,14 @@ class StreamingExecution:
                 "it private with chown and chmod go-w, set its sticky bit with chmod +t if several "
                 "users must write, or give another --checkpoint_location."
             )
-        if self._generation is None:
-            self._check_drained()
-        else:
+        if self._generation is not None:
             self._generation.check(self._files)  # A restart of the same run takes nothing over.
+        elif self._feedback.is_drained():
+            raise ConfigurationError(
+                f"--checkpoint_location={self._checkpoint} is drained: the sources of its pipeline "
+                "have ended and all their data is processed, so nothing is left to "
+                "run. Start with another --checkpoint_location, or remove this one to start over."
+            )
         # A program that may not continue must not disturb the running one.
         self._check_stored(stored, now)
         self._generation = Generation.begin(self._files, self._checkpoint)
@@ -370,15 +375,6 @@ class StreamingExecution:
             OwnFiles(self._files, self._generation).write(_PIPELINE, new)
         return self._generation
 
-    def _check_drained(self) -> None:
-        """Raise a ConfigurationError if the checkpoint is drained."""
-        if self._feedback.is_drained():
-            raise ConfigurationError(
-                f"--checkpoint_location={self._checkpoint} is drained: the sources of its pipeline "
-                "have ended and all their data is processed, so nothing is left to "
-                "run. Start with another --checkpoint_location, or remove this one to start over."
-            )
-
     def _check_stored(
         self, content: bytes | None, now: dict[str, Any]
     ) -> tuple[list[str], Addresses]:
@@ -398,9 +394,12 @@ class StreamingExecution:
         metadata = self._files.read_log("metadata")
         if content is None and metadata is not None:
             raise damaged(self._files.path(_PIPELINE), how="missing")
-        if metadata is not None and not _is_json(metadata):
+        try:
+            if metadata is not None:
+                untrusted_json.loaded(metadata)
+        except ValueError:
             # Spark's own error names neither the file nor the checkpoint.
-            raise damaged(f"{self._checkpoint}/metadata")
+            raise damaged(f"{self._checkpoint}/metadata") from None
         try:
             stored = untrusted_json.loaded(content) if content is not None else now
             unreadable = unreadable_format(stored)
@@ -529,29 +528,26 @@ class StreamingExecution:
             self._topology,
             self._shards,
             self._max_batch_elements,
-            self._output,
-            self._environment,
-            checkpoint_id(own),
-            self._failures,
-            self._reporter,
+            output=self._output or OutputSpec(),
+            environment=self._environment or Environment(),
+            checkpoint_id=checkpoint_id(own),
+            reports=self._failures,
+            reporter=self._reporter,
             check=generation.check_if_seen,
         )
         marked = not any(source.has_plan for source in sources)
         rows = self._ticks(first, generation, marked=marked)
         for source in sources:
             rows = rows.unionAll(source.through(first))
+        if later and self._in_pandas and not self._has_rows:
+            lack(self._session, Capability.ROW_STATE)
         for task in later:
-            rows = self._by_shard(rows.groupBy("shard"), task)
+            grouped, form = rows.groupBy("shard"), (DDL, "Append", "None")
+            if self._in_pandas:
+                rows = grouped.transformWithStateInPandas(PandasShardLayer(task), *form)
+            else:
+                rows = grouped.transformWithState(ShardLayer(task), *form)
         return rows
-
-    def _by_shard(self, grouped: Any, task: LayerTask) -> Any:
-        """Return the output of a later layer."""
-        form = DDL, "Append", "None"
-        if self._in_pandas:
-            if not self._has_rows:
-                lack(self._session, Capability.ROW_STATE)
-            return grouped.transformWithStateInPandas(PandasShardLayer(task), *form)
-        return grouped.transformWithState(ShardLayer(task), *form)
 
     def _ticks(self, first: LayerTask, generation: Generation, *, marked: bool) -> Any:
         """Return the ticks, behind the first layer.
@@ -563,7 +559,13 @@ class StreamingExecution:
         """
         through_steps = start_steps(self._topology)
         ways = TO_FIRST_LAYER if through_steps else first.ways_of_ticks
-        spec = SourceSpec.from_plan(self._topology.plan, generation, ways, self._available_now)
+        spec = SourceSpec.from_plan(
+            self._topology.plan,
+            generation,
+            ways=ways,
+            run=self._available_now,
+            rests=self._trigger is None,
+        )
         self._session.dataSource.register(TickSource)
         rows = (
             self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
@@ -707,11 +709,3 @@ def _shards(session: Any, count: int) -> tuple[int, ...]:
     for number, partition in enumerate(row[0]):
         of_partition.setdefault(partition, number)
     return tuple(of_partition[partition] for partition in range(count))
-
-
-def _is_json(content: bytes) -> bool:
-    try:
-        untrusted_json.loaded(content)
-    except ValueError:
-        return False
-    return True

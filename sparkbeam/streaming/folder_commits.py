@@ -107,7 +107,13 @@ class FolderCommits:
             # From here on readers ignore later files.
             self._kept.write(self._mark, Mark(last).content())
         self._check_owners()
-        self._begin_manifest()
+        if self._manifest is not None:
+            self._check_links(self._folder, [f"{LOG}/0"])
+            if not self._manifest.is_there:
+                # Before any files that readers must not see yet.
+                start = len(self._folder) + 1
+                there = [file[start:] for file in marked_files(self._kept, self._folder)]
+                self._manifest.add(there, self._check)
         batch_id, work, moves = self._noted(settled)
         if batch_id > last:
             self._complete(batch_id, work, moves)
@@ -145,16 +151,6 @@ class FolderCommits:
         self._complete(batch_id, self._work, moves)
         self._kept.remove(self._work)
         self._last = batch_id
-
-    def _begin_manifest(self) -> None:
-        """Start the log with the existing files, before any that readers must not see yet."""
-        if self._manifest is None:
-            return
-        self._check_links(self._folder, [f"{LOG}/0"])
-        if not self._manifest.is_there:
-            start = len(self._folder) + 1
-            there = [file[start:] for file in marked_files(self._kept, self._folder)]
-            self._manifest.add(there, self._check)
 
     def _check_owners(self) -> None:
         """Reject folders in which another user may have noted moves or put files."""

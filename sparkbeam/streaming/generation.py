@@ -73,7 +73,15 @@ class Generation:
         found = _read(kept, last)
         # On storage without links a file that is just being written may have no token yet.
         if last > self.number or found.get("token", self.token) != self.token:
-            raise CheckpointTaken(self._takeover_message(last, found))
+            newer = f"generation {last}{', of another start,' * (last == self.number)}"
+            where = f" on {found['host']}, process {found['process']}" if "host" in found else ""
+            raise CheckpointTaken(
+                f"Another driver has taken over the checkpoint {self.checkpoint}: this one is "
+                f"generation {self.number}, and {newer} began {found.get('began', 'since')}{where}."
+                " This one ends without writing anything more; the newer one continues. Run only "
+                "one program over a checkpoint: end the old one before starting its replacement, "
+                "or give another --checkpoint_location."
+            )
 
     def check_if_seen(self) -> None:
         """Check as far as a task can: executors may not see the checkpoint as the driver does.
@@ -87,17 +95,6 @@ class Generation:
             return
         if last > self.number:
             self.check()
-
-    def _takeover_message(self, last: int, found: dict[str, Any]) -> str:
-        newer = f"generation {last}{', of another start,' * (last == self.number)}"
-        where = f" on {found['host']}, process {found['process']}" if "host" in found else ""
-        return (
-            f"Another driver has taken over the checkpoint {self.checkpoint}: this one is "
-            f"generation {self.number}, and {newer} began {found.get('began', 'since')}{where}. "
-            "This one ends without writing anything more; the newer one continues. Run only one "
-            "program over a checkpoint: end the old one before starting its replacement, "
-            "or give another --checkpoint_location."
-        )
 
 
 @contextmanager

@@ -5,8 +5,7 @@ offsets of the ticks, so a repeated micro-batch computes the same.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.model import Plan, Source
@@ -46,10 +45,6 @@ class SourceProgress:
     newest: Mapping[str, int] = field(default_factory=dict)
     silent: Mapping[str, int] = field(default_factory=dict)
     since: int | None = None
-
-    def content(self) -> dict[str, Any]:
-        """Return the contents as JSON values."""
-        return asdict(self)
 
 
 @dataclass(frozen=True)

@@ -255,13 +255,10 @@ def _problem(
     if status.starting is not None and status.starting < patience:
         return Health.STARTING
     is_behind = max_lag is not None and (status.progress.lag_seconds or 0.0) > max_lag
-    return Health.BEHIND if is_behind and not _has_just_started(status, now) else None
-
-
-def _has_just_started(status: PipelineStatus, now: float) -> bool:
-    """Return whether a program may not have had the time to commit anything yet."""
-    started = 0.0 if status.sign is None or status.sign.over else status.sign.started
-    return now - started < min(_LONG, math.inf if status.since is None else status.since)
+    # A program that has just started may not have had the time to commit anything yet.
+    started = 0.0 if sign is None or sign.over else sign.started
+    is_new = now - started < min(_LONG, math.inf if status.since is None else status.since)
+    return Health.BEHIND if is_behind and not is_new else None
 
 
 def _progress(
@@ -312,19 +309,16 @@ def last_entry(checkpoint: str, folder: str) -> tuple[int, float] | None:
     return max(entries, default=None)
 
 
-def _listed(path: Path) -> list[Path]:
-    try:
-        return [*path.iterdir()] if path.is_dir() else []
-    except OSError as error:
-        raise not_read(str(path), error.strerror or error) from error
-
-
 def _entries(checkpoint: str, folder: str) -> Iterator[tuple[str, float]]:
     """Yield names and times of the files in a folder under a checkpoint."""
     known = files(checkpoint)
     if isinstance(known, LocalFiles):
         path = Path(known.path("")).parent / folder
-        for entry in _listed(path):
+        try:
+            entries = [*path.iterdir()] if path.is_dir() else []
+        except OSError as error:
+            raise not_read(str(path), error.strerror or error) from error
+        for entry in entries:
             with suppress(OSError):  # Spark removes old ones concurrently.
                 yield entry.name, entry.stat().st_mtime
         return

@@ -84,9 +84,7 @@ class StoppableSink:
                 called_over.shutdown(socket.SHUT_RDWR)
 
 
-def _is_worth_telling(record: logging.LogRecord) -> bool:
-    return record.exc_info is None or not isinstance(record.exc_info[1], SinkEnded)
-
-
 # py4j logs every exception of a Python callback.
-logging.getLogger("py4j.clientserver").addFilter(_is_worth_telling)
+logging.getLogger("py4j.clientserver").addFilter(
+    lambda record: record.exc_info is None or not isinstance(record.exc_info[1], SinkEnded)
+)

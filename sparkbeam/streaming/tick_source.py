@@ -49,7 +49,7 @@ _IDLE_MICROS = 1_000_000
 _FIRST_IDLE_MICROS = 100_000
 """Least time from a micro-batch without rows to the next one; it doubles up to a second."""
 
-_LOOK_SECONDS = 0.5
+_LOOK_SECONDS = _REST_SECONDS = 0.5
 _STOP_SECONDS = 30
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -65,6 +65,7 @@ class SourceSpec:
         ways: the shard and the layer of each receiver of the tick.
         generation: of the driver; None if it cannot be replaced.
         run: an available-now run whose end the source has to find; None for any other.
+        rests: the source waits until a micro-batch is due, as Spark has no interval for them.
     """
 
     checkpoint: str
@@ -74,20 +75,15 @@ class SourceSpec:
     ways: tuple[tuple[int, int], ...] = TO_FIRST_LAYER
     generation: Generation | None = None
     run: AvailableNowRun | None = None
+    rests: bool = False
 
     @classmethod
-    def from_plan(
-        cls,
-        plan: Plan,
-        generation: Generation,
-        ways: tuple[tuple[int, int], ...],
-        run: AvailableNowRun | None = None,
-    ) -> "SourceSpec":
-        """Return the description of a plan's tick source."""
+    def from_plan(cls, plan: Plan, generation: Generation, **given: Any) -> "SourceSpec":
+        """Return the description of a plan's tick source; ``given`` are other attributes."""
         of_spark = spark_sources(plan)
         clocks = tuple(map(SourceClock.from_source, of_spark))
         others = [source for source in plan.sources if source not in of_spark]
-        spec = cls(generation.checkpoint, clocks=clocks, ways=ways, generation=generation, run=run)
+        spec = cls(generation.checkpoint, clocks=clocks, generation=generation, **given)
         if not others:
             return spec
         (source,) = others
@@ -106,7 +102,7 @@ class SourceSpec:
 
 @dataclass(frozen=True)
 class Position:
-    """Offset of the source.
+    """Offset of the source, whose fields are Spark's offset.
 
     Attributes:
         time: the clock, in microseconds since the epoch.
@@ -124,10 +120,6 @@ class Position:
     draining: bool = False
     sources: dict[str, dict[str, Any]] = field(default_factory=dict)
     until: int | None = None
-
-    def offset(self) -> dict[str, Any]:
-        """Return the position as Spark's offset."""
-        return asdict(self)
 
 
 class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -160,7 +152,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> dict[str, Any]:
         tags = (*self._tags.values(), *(clock.tag for clock in self._spec.clocks))
         marks = {str(tag): MIN_MICROS for tag in tags}
-        return Position(0, 0, 0, marks).offset()
+        return asdict(Position(0, 0, 0, marks))
 
     def read(self, start: dict[str, Any]) -> tuple[Iterator[tuple[Any, ...]], dict[str, Any]]:
         """Return the rows of the next micro-batch and its end; the start if none is due."""
@@ -186,9 +178,10 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         draining = position.draining or self._is_to_drain()
         begun = position.number and draining == position.draining
         if begun and not self._is_due(position) and self._is_over():
-            return position.offset()
+            self._rest(position)
+            return asdict(position)
         if draining:
-            return self._drained(position).offset()
+            return asdict(self._drained(position))
         self._pace(position)
         last = position
         for _, after in self._steps(position):
@@ -201,10 +194,10 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
             time=time_now,
             event=last.event,
             watermarks=last.watermarks | marks,
-            sources={tag: found.content() for tag, found in sources.items()},
+            sources={tag: asdict(found) for tag, found in sources.items()},
             until=self._until,
         )
-        return following.offset()
+        return asdict(following)
 
     def _is_over(self) -> bool:
         """Return whether no tick is needed; tell the driver if that is the end of the run.
@@ -251,6 +244,13 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._last is None or self._last.number != number:
             self._last = self._files.readable(number)
         return self._last
+
+    def _rest(self, position: Position) -> None:
+        """Wait in place of Spark, which would ask again after ten milliseconds."""
+        feedback = self._feedback(position.number)
+        if self._spec.rests and feedback is not None and not feedback.finished:
+            due = MAX_MICROS if feedback.due is None else feedback.due
+            time.sleep(max(0, min(_REST_SECONDS, (due - self._time(position)) / 1_000_000)))
 
     def _pace(self, position: Position) -> None:
         """Wait while Spark's sources have no data, longer each time; Spark does not signal it."""
@@ -425,9 +425,6 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         for shard, layer in self._spec.ways:
             yield Message(shard, layer, 0, TICK_TAG, 0, sent, value)
             sent += 1
-
-    def commit(self, end: dict[str, Any]) -> None:
-        """Do nothing: no data is kept."""
 
 
 def _moment(micros: int) -> datetime | None:

@@ -169,6 +169,11 @@ def is_of_create(fn: Any) -> bool:
     return home == _HOME_OF_CREATE
 
 
+def values_of_create(fn: Any) -> int:
+    """Return the number of values that a DoFn of ``beam.Create`` emits."""
+    return len(_captured(fn._fn, "serialized_values"))
+
+
 _HOME_OF_CREATE = (core.Create.__module__, f"{core.Create.expand.__qualname__}.<locals>.<lambda>")
 
 

@@ -48,9 +48,6 @@ TOTALS_CELL = b"\5"
 SPANS_CELL = b"\6"
 """First byte of a cell of many keys, each with its own window."""
 
-EXACT_CELL = b"\7"
-"""First byte of a cell of windowed values, each followed by the microseconds lost in encoding."""
-
 METRICS_TAG = -1
 
 AS_ELEMENT, AS_CELL = 0, 1

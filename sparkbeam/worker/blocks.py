@@ -18,6 +18,7 @@ A function may put out an object and change it afterwards. Such a result ends it
 """
 
 from collections.abc import Iterable, Iterator
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -130,16 +131,19 @@ class Block:
 
     def elements(self) -> Iterator[WindowedValue]:
         """Return the values one by one, with their windowing; each is made when it is asked for."""
-        assert not isinstance(self.assigned, WindowFn)
+        given, template = self.assigned, self.windowing
+        assert not isinstance(given, WindowFn)
         if self.stamps is None:
-            return map(self.windowing.with_value, self.values)
-        create, pane = windowed_value.create, self.windowing.pane_info
-        if self.assigned is not None:
-            each = zip(self.values, self.stamps, self.assigned.windows(), strict=True)
-            return (create(value, micros, windows, pane) for value, micros, windows in each)
-        windows = self.windowing.windows
-        stamped = zip(self.values, self.stamps, strict=True)
-        return (create(value, micros, windows, pane) for value, micros in stamped)
+            return map(template.with_value, self.values)
+        windows = repeat(template.windows) if given is None else given.windows()
+        panes = repeat(template.pane_info)
+        return map(windowed_value.create, self.values, self.stamps, windows, panes)
+
+    def timestamps(self) -> Iterator[Timestamp]:
+        """Return the timestamp of each value."""
+        if self.stamps is None:
+            return repeat(self.windowing.timestamp, len(self))
+        return (Timestamp(micros=micros) for micros in self.stamps)
 
     def times(self) -> list[int]:
         """Return the timestamp of each value, in microseconds."""
@@ -231,17 +235,16 @@ def in_blocks(elements: Iterable[WindowedValue]) -> Iterator[Block]:
             and element.windows == template.windows
             and element.pane_info is template.pane_info
             and len(values) < BLOCK_SIZE
-            and size < BLOCK_BYTES
         ):
-            if len(values) % _MEASURED == 0:
-                each = size_of(element.value)
-            values.append(element.value)
+            if len(values) % _MEASURED == 1:
+                each = size_of(values[-1])
             size += each
-            continue
+            if size < BLOCK_BYTES:
+                values.append(element.value)
+                continue
         if template is not None:
             yield Block(template, values)
-        each = size_of(element.value)
-        template, values, size = element, [element.value], each
+        template, values, size = element, [element.value], 0
     if template is not None:
         yield Block(template, values)
 

@@ -32,12 +32,10 @@ def size_of(value: Any) -> int:
 
 def _size(value: Any, depth: int) -> int:
     kind = type(value)
+    if kind in _SMALL:
+        return SMALL_BYTES
     sizer = _SIZERS.get(id(kind)) or _SIZERS.learn(kind)
     return sizer(value, depth)
-
-
-def _small(value: Any, depth: int) -> int:
-    return SMALL_BYTES
 
 
 def _plain(value: Any, depth: int) -> int:
@@ -91,10 +89,14 @@ def _members(members: Iterable[Any], count: int, depth: int) -> int:
     if not count or depth >= len(_LOOKED_AT):
         return 0
     most = _LOOKED_AT[depth]
-    if count > most and isinstance(members, list | tuple):
-        members = members[:: count // most]
-    looked = list(islice(members, most))
-    return sum(_size(member, depth + 1) for member in looked) * count // max(1, len(looked))
+    if count > most:
+        if isinstance(members, list | tuple):
+            members = members[:: count // most]
+        members = islice(members, most)
+    total = 0
+    for member in members:  # A generator costs more than what it yields here.
+        total += _size(member, depth + 1)
+    return total * count // min(count, most)
 
 
 def _slots(kind: type) -> list[str]:
@@ -107,8 +109,6 @@ def _slots(kind: type) -> list[str]:
 
 def _sizer(kind: type) -> _Sizer:
     """Return the function that measures values of a type."""
-    if kind in _SMALL:
-        return _small
     if issubclass(kind, str | bytes | bytearray):
         return _plain
     if issubclass(kind, list | tuple | set | frozenset | deque):

@@ -1,7 +1,7 @@
 """Beam in the middle of a Spark program: from a DataFrame, and to one."""
 
 import random
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,6 @@ import apache_beam as beam
 import pytest
 import streams
 from apache_beam.testing.test_stream import TestStream
-from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import FixedWindows, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 from pyspark.errors import PySparkException
@@ -241,24 +240,6 @@ class TestFailures:
 
 
 class TestFromDataFrame:
-    def test_rows_have_the_columns_as_attributes(self, spark: Any) -> None:
-        frame = spark.range(3).select("id", sf.col("id").cast("string").alias("text"))
-        with pipeline_on(spark) as pipeline:
-            rows = pipeline | FromDataFrame(frame) | beam.Map(lambda row: (row.id, row.text))
-            assert_that(rows, equal_to([(0, "0"), (1, "1"), (2, "2")]))
-
-    def test_event_times_come_from_a_column(self, spark: Any) -> None:
-        frame = spark.createDataFrame(
-            [(1, datetime(2024, 1, 1, tzinfo=UTC))], "id int, at timestamp"
-        )
-        with pipeline_on(spark) as pipeline:
-            rows = pipeline | FromDataFrame(frame, timestamp_column="at", columns=["id"])
-            timed = rows | beam.Map(
-                lambda row, time=beam.DoFn.TimestampParam: (row.id, time.micros)
-            )
-            at = Timestamp.from_rfc3339("2024-01-01T00:00:00Z").micros
-            assert_that(timed, equal_to([(1, at)]))
-
     def test_beam_stands_in_the_middle_of_a_spark_program(self, spark: Any) -> None:
         frame = spark.range(1000).where("id % 7 = 0")
         squares = (

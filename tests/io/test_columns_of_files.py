@@ -143,18 +143,3 @@ def test_a_stream_takes_the_latest_first_and_clears_up(spark: Any, tmp_path: Pat
     kept = {path.name for path in archive.rglob("*.json")}
     assert kept >= {"2.json", "1.json"}, "all but those of the last micro-batch"
     assert not kept & {path.name for path in source.iterdir()}
-
-
-def test_a_stream_leaves_out_files_that_come_too_late(spark: Any, tmp_path: Path) -> None:
-    source, seen = tmp_path / "in", tmp_path / "seen"
-
-    def build(pipeline: beam.Pipeline) -> None:
-        rows = pipeline | ReadFromSpark("json", {"path": source, "maxFileAge": "1h"}, "id bigint")
-        _ = rows | streams.to_notes(seen, "id bigint")
-
-    streams.write_json(source / "a.json", [{"id": 1}])
-    streams.run_available(spark, tmp_path / "checkpoint", build)
-    streams.write_json(source / "b.json", [{"id": 2}], age_seconds=7200)
-    streams.write_json(source / "c.json", [{"id": 3}], age_seconds=1800)
-    streams.run_available(spark, tmp_path / "checkpoint", build)
-    assert [*streams.notes(seen).values()] == [[[[1]]], [[[3]]]]

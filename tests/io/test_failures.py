@@ -1,39 +1,16 @@
 """Failures of Spark's sources and sinks in a streaming query."""
 
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pytest
-import streams
 
 from sparkbeam import PipelineFailed, SparkRunner
-from sparkbeam.io import ForeachBatch, ReadFromSpark, WriteToSpark
+from sparkbeam.io import WriteToSpark
 from sparkbeam.run import run
 from sparkbeam.spark import failures
 
 SECRET = "correct-horse"
-
-
-@pytest.fixture
-def source(tmp_path: Path) -> Path:
-    streams.write_json(tmp_path / "in" / "a.json", [{"id": 1, "at": None}])
-    return tmp_path / "in"
-
-
-def test_a_function_that_fails_ends_the_run_with_its_label(
-    spark: Any, tmp_path: Path, source: Path
-) -> None:
-    def fail(frame: Any, batch_id: int) -> None:
-        raise KeyError(f"batch {batch_id}")
-
-    def build(pipeline: beam.Pipeline) -> None:
-        rows = pipeline | ReadFromSpark("json", {"path": source}, "id bigint")
-        _ = rows | "Give" >> ForeachBatch(fail)
-
-    with pytest.raises(PipelineFailed, match="Step 'Give' failed: KeyError") as caught:
-        streams.run_available(spark, tmp_path / "checkpoint", build)
-    assert isinstance(caught.value.__cause__, KeyError)
 
 
 def test_a_secret_in_the_users_own_exception_does_not_reach_spark(

@@ -8,7 +8,6 @@ from typing import Any
 import apache_beam as beam
 import pytest
 import streams
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing import test_stream
 from in_process import Spark, StreamingRunner
 from pyspark.sql.types import StructType
@@ -88,8 +87,7 @@ def test_a_complete_result_has_the_keys_of_earlier_micro_batches(
 ) -> None:
     monkeypatch.setattr("sparkbeam.streaming.tick_source._MOST_ROUNDS", 1)
     events = test_stream.TestStream().add_elements([("a", 1)]).add_elements([("b", 2)])
-    options = PipelineOptions([f"--checkpoint_location={tmp_path}"])
-    with beam.Pipeline(StreamingRunner(Spark()), options=options) as p:
+    with beam.Pipeline(StreamingRunner(Spark()), argv=[f"--checkpoint_location={tmp_path}"]) as p:
         pairs = p | events.advance_watermark_to_infinity()
         rows = pairs | beam.MapTuple(lambda name, count: {"name": name, "count": count})
         sink = WriteToSpark("console", None, SCHEMA, output_mode="complete", key=["name"])

@@ -130,9 +130,7 @@ def test_the_last_push_has_the_last_values(runner: Any, fails: bool, own: list[O
     assert fails or elements == [1]
 
 
-def test_a_run_that_ends_while_the_pusher_starts_has_ended(
-    own: list[Own], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_that_ends_while_the_pusher_starts_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     start = MetricsPusher.start
 
     def start_late(pusher: MetricsPusher) -> None:

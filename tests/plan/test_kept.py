@@ -112,11 +112,8 @@ def test_results_are_those_of_beam(build: Build) -> None:
         assert noted(build, f"--columns={columns}") == expected, columns
 
 
-def test_nothing_is_kept_where_workers_may_have_other_files() -> None:
+def test_nothing_is_kept_of_a_stream_or_where_workers_may_have_other_files() -> None:
     assert not translated(KEEPING[0])[1].kept
-
-
-def test_nothing_is_kept_of_a_stream() -> None:
     assert not translated(KEEPING[0], local=True, streaming=True)[1].kept
 
 

@@ -175,30 +175,6 @@ def test_a_failed_pipeline_tells_where_and_what_it_had_attempted(spark: Any) -> 
     assert counter.committed is None
 
 
-def test_a_stage_is_committed_while_the_next_one_runs(spark: Any, tmp_path: Path) -> None:
-    gate = tmp_path / "gate"
-
-    def counted(element: int) -> int:
-        Metrics.counter("test", "seen").inc()
-        return element
-
-    p = pipeline(spark)
-    p | beam.Create(range(100)) | beam.Map(counted) | beam.Reshuffle() | hold(60, gate)
-    result: Any = p.run()
-
-    def seen() -> list[tuple[int | None, int]]:
-        found = result.metrics().query()["counters"]
-        return [(counter.committed, counter.attempted) for counter in found]
-
-    try:
-        until(lambda: seen() == [(100, 100)])
-        assert result.state == "RUNNING"
-    finally:
-        gate.touch()
-    result.wait_until_finish()
-    assert seen() == [(100, 100)]
-
-
 def test_figures_move_while_the_query_runs(spark: Any) -> None:
     p = pipeline(spark, "--streaming")
     (

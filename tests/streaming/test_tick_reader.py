@@ -25,11 +25,8 @@ def note(folder: Path, tick: dict[str, Any], *offsets: str, **parts: Any) -> Non
     log = folder / "offsets" / str(tick["number"] - 1)
     log.parent.mkdir(exist_ok=True)
     log.write_text("\n".join(["v1", "{}", json.dumps(tick), *offsets]))
-    feedback = Feedback(tick["number"], finished=False, due=None, **parts)
+    feedback = Feedback(tick["number"], False, parts.pop("due", None), **parts)
     FeedbackFiles(LocalFiles(str(folder))).write(feedback)
-
-
-# A micro-batch that has read something has a successor, whether or not rows have come out.
 
 
 @pytest.mark.parametrize(
@@ -70,6 +67,20 @@ def test_pauses_grow_up_to_a_second_until_there_are_rows(
         tick |= {"time": 10 * SECOND}
         note(tmp_path, tick, "-", seen={"1": {"": 1}} if number == 6 else {})
     assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 0.1]
+
+
+@pytest.mark.parametrize(("due", "pause"), [(None, 0.5), (12, 0.5), (10.2, 0.2)])
+def test_a_query_rests_up_to_the_next_timer(
+    due: float | None, pause: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pauses: list[float] = []
+    monkeypatch.setattr("sparkbeam.streaming.tick_source.time.sleep", pauses.append)
+    monkeypatch.setattr(tick_source, "_REST_SECONDS", 0.5)
+    monkeypatch.setattr("sparkbeam.streaming.tick_source.Clock.after", lambda *_: 10 * SECOND)
+    reader = TickReader(SourceSpec(str(tmp_path), rests=True))
+    _, tick = reader.read(reader.initialOffset())
+    note(tmp_path, tick, due=due and round(due * SECOND))
+    assert (reader.read(tick)[1], pauses) == (tick, [pause])
 
 
 # What is noted of partitions with nothing left counts for the offset that it is of.

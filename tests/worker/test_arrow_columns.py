@@ -183,26 +183,23 @@ def test_what_somebody_looks_at_is_asked_for(
     assert every in ASKED
 
 
-def test_explain_tells_what_is_asked_for() -> None:
-    runner = SparkRunner()
-    p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner"])
-    _ = codes(p | events()) | beam.Map(print)
-    plan = runner._plan(p, p.options.view_as(SparkBeamOptions))
-    assert "ReadFromArrow: 3 of 7 columns" in describe.stages(plan)
+NEXMARK = Configuration(events=1000)
 
 
 @pytest.mark.parametrize(
-    ("build", "columns"),
-    [(q11_user_sessions.build, 2), (q08_new_users.build, 5)],
+    ("build", "told"),
+    [
+        (lambda p: codes(p | events()), "ReadFromArrow: 3 of 7 columns"),
+        (lambda p: q11_user_sessions.build(p | NexmarkEvents(NEXMARK), NEXMARK), "2 of 24 columns"),
+        (lambda p: q08_new_users.build(p | NexmarkEvents(NEXMARK), NEXMARK), "5 of 24 columns"),
+    ],
 )
-def test_events_of_nexmark_are_made_of_what_a_query_looks_at(
-    build: Callable[..., Any], columns: int
-) -> None:
-    runner, configuration = SparkRunner(), Configuration(events=1000)
+def test_explain_tells_what_is_asked_for(build: Callable[..., Any], told: str) -> None:
+    runner = SparkRunner()
     p = beam.Pipeline(runner, argv=["--runner=sparkbeam.SparkRunner"])
-    _ = build(p | NexmarkEvents(configuration), configuration) | beam.Map(print)
+    _ = build(p) | beam.Map(print)
     plan = runner._plan(p, p.options.view_as(SparkBeamOptions))
-    assert f"{columns} of 24 columns" in describe.stages(plan)
+    assert told in describe.stages(plan)
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedValue
+from bids import Bid, Doubling
 from hypothesis import given
 from hypothesis import strategies as st
 from noting import noted
@@ -35,32 +36,12 @@ from sparkbeam.worker.value_columns import column_of
 pytestmark = pytest.mark.blocks(reason="Beam's own operations get no columns")
 
 
-class Bid(NamedTuple):
-    user: str
-    price: int | None
-    ratio: float
-
-
 class Person(NamedTuple):
     name: str
     age: int
 
 
-class Doubling(coders.Coder):
-    """A coder of the user's, which does not give back what it takes."""
-
-    def encode(self, value: int) -> bytes:
-        return b"%d" % (2 * value)
-
-    def decode(self, encoded: bytes) -> int:
-        return int(encoded)
-
-    def is_deterministic(self) -> bool:
-        return True
-
-
-for kind in (Bid, Person):
-    coders.registry.register_coder(kind, coders.RowCoder)
+coders.registry.register_coder(Person, coders.RowCoder)
 
 ANY = coders.FastPrimitivesCoder()
 BIDS = pa.array(

@@ -17,6 +17,7 @@ from apache_beam.transforms.window import (
     Sessions,
     SlidingWindows,
 )
+from bids import Bid, Doubling
 from elementwise import as_elements
 from noting import noted
 from random_aggregations import limits
@@ -35,28 +36,10 @@ class Reading(NamedTuple):
     maybe: int | None
 
 
-class Bid(NamedTuple):
-    user: str
-    price: int | None
-    ratio: float
-
-
 class Doubled:
     """A declared type whose coder does not give back what it takes."""
 
 
-class Doubling(coders.Coder):
-    def encode(self, value: int) -> bytes:
-        return b"%d" % (2 * value)
-
-    def decode(self, encoded: bytes) -> int:
-        return int(encoded)
-
-    def is_deterministic(self) -> bool:
-        return True
-
-
-coders.registry.register_coder(Bid, coders.RowCoder)
 coders.registry.register_coder(Doubled, Doubling)
 
 DECLARED: dict[str, tuple[Any, Callable[[Any], Any]]] = {

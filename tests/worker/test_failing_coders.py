@@ -1,7 +1,6 @@
 """A coder that fails is named with the step whose data it is, in batch and in streaming."""
 
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
@@ -15,7 +14,6 @@ from apache_beam.transforms.userstate import (
     SetStateSpec,
     StateSpec,
 )
-from failing import failure_of
 
 pytestmark = pytest.mark.usefixtures("by_value")
 
@@ -76,13 +74,11 @@ STATES = [
 ]
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize(("spec", "change"), STATES, ids=lambda part: type(part).__name__)
 def test_a_state_that_cannot_be_encoded_is_named_with_its_step(
-    streaming: bool, spec: StateSpec, change: Callable[[Any], None], tmp_path: Path
+    spec: StateSpec, change: Callable[[Any], None], failure: Callable[..., Any]
 ) -> None:
-    error = failure_of(
-        streaming,
+    error = failure(
         lambda p: (
             p
             | beam.Create([("key", 1)])
@@ -90,8 +86,7 @@ def test_a_state_that_cannot_be_encoded_is_named_with_its_step(
             | "Keep" >> beam.ParDo(keeping(spec, change))
             | "Double" >> beam.Map(lambda number: 2 * number)
             | "Last" >> beam.Map(str)
-        ),
-        tmp_path,
+        )
     )
     assert error.label == "Keep"
     assert "TypeError" in str(error)
@@ -99,14 +94,12 @@ def test_a_state_that_cannot_be_encoded_is_named_with_its_step(
     assert "'kept'" in str(error) or isinstance(spec, SetStateSpec)
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("grouped", [False, True])
 def test_an_output_that_cannot_be_encoded_is_named_with_the_step_that_made_it(
-    streaming: bool, grouped: bool, tmp_path: Path
+    grouped: bool, failure: Callable[..., Any]
 ) -> None:
     shuffle = beam.GroupByKey() if grouped else beam.Reshuffle()
-    error = failure_of(
-        streaming,
+    error = failure(
         lambda p: (
             p
             | beam.Create([1])
@@ -114,17 +107,15 @@ def test_an_output_that_cannot_be_encoded_is_named_with_the_step_that_made_it(
             | "Make" >> beam.Map(lambda n: (n, Odd())).with_output_types(tuple[int, Odd])
             | "Shuffle" >> shuffle
             | "Last" >> beam.Map(str)
-        ),
-        tmp_path,
+        )
     )
     assert error.label == "Make"
     assert "cannot encode an element: ValueError: cannot encode this" in str(error)
     assert "with_output_types" in str(error)
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 def test_a_side_input_that_cannot_be_encoded_is_named_with_the_step_that_made_it(
-    streaming: bool, tmp_path: Path
+    failure: Callable[..., Any],
 ) -> None:
     def build(p: beam.Pipeline) -> None:
         numbers = p | beam.Create([1])
@@ -132,6 +123,6 @@ def test_a_side_input_that_cannot_be_encoded_is_named_with_the_step_that_made_it
         asked = numbers | "Ask" >> beam.Map(lambda n, odd: n, beam.pvalue.AsList(side))
         _ = asked | "Last" >> beam.Map(str)
 
-    error = failure_of(streaming, build, tmp_path)
+    error = failure(build)
     assert error.label == "Make"
     assert "cannot encode" in str(error)

@@ -2,7 +2,7 @@
 
 import operator
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,16 +20,20 @@ from positions import Positions
 pytestmark = pytest.mark.usefixtures("by_value")
 
 
-class Counting(beam.CombineFn):
-    """Counts, up to the method that fails."""
+class UpTo:
+    """Works up to the method that fails."""
+
+    _error: type[Exception] = ValueError
 
     def __init__(self, fails: str) -> None:
         self.fails = fails
 
     def _at(self, method: str) -> None:
         if self.fails == method:
-            raise ValueError(f"no {method}")
+            raise self._error(f"no {method}")
 
+
+class Counting(UpTo, beam.CombineFn):
     def setup(self) -> None:
         self._at("setup")
 
@@ -54,15 +58,10 @@ class Counting(beam.CombineFn):
         return accumulator
 
 
-class Source(iobase.BoundedSource):
-    """Ten numbers, up to the method that fails."""
+class Source(UpTo, iobase.BoundedSource):
+    """Ten numbers."""
 
-    def __init__(self, fails: str) -> None:
-        self.fails = fails
-
-    def _at(self, method: str) -> None:
-        if self.fails == method:
-            raise OSError(f"no {method}")
+    _error = OSError
 
     def estimate_size(self) -> int:
         self._at("estimate_size")
@@ -119,10 +118,9 @@ class Loading(beam.DoFn):
         yield element
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("fails", [name for name in vars(Counting) if not name.startswith("_")])
 def test_a_combine_that_fails_is_named_and_not_the_one_beside_it(
-    streaming: bool, fails: str, tmp_path: Path
+    fails: str, failure: Callable[..., Any]
 ) -> None:
     def build(p: beam.Pipeline) -> None:
         pairs = p | beam.Create([("a", 1), ("b", 2)]) | beam.WindowInto(window.FixedWindows(10))
@@ -130,12 +128,11 @@ def test_a_combine_that_fails_is_named_and_not_the_one_beside_it(
             _ = pairs | label >> beam.CombinePerKey(sum) | f"{label} last" >> beam.Map(str)
         _ = pairs | "Count" >> beam.CombinePerKey(Counting(fails)) | "Last" >> beam.Map(str)
 
-    error = failure_of(streaming, build, tmp_path)
+    error = failure(build)
     assert error.label.partition("/")[0] == "Count"
     assert f"ValueError: no {fails}" in str(error)
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize(
     "step",
     [
@@ -156,27 +153,24 @@ def test_a_combine_that_fails_is_named_and_not_the_one_beside_it(
     ids=lambda step: step.label,
 )
 def test_what_fails_in_no_code_of_the_user_shows_none_of_this_package(
-    streaming: bool, step: Any, tmp_path: Path
+    step: Any, failure: Callable[..., Any]
 ) -> None:
     def build(p: beam.Pipeline) -> None:
         pairs = p | beam.Create([("a", 1), ("a", "b"), ("a", 2.0)]).with_output_types(Any)
         _ = pairs | "Fails" >> step | "Last" >> beam.Map(str)
 
-    assert failure_of(streaming, build, tmp_path).label.partition("/")[0] == "Fails"
+    assert failure(build).label.partition("/")[0] == "Fails"
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("fails", [name for name in vars(Source) if not name.startswith("_")])
-def test_a_source_that_fails_is_named(streaming: bool, fails: str, tmp_path: Path) -> None:
-    error = failure_of(
-        streaming,
+def test_a_source_that_fails_is_named(fails: str, failure: Callable[..., Any]) -> None:
+    error = failure(
         lambda p: (
             p
             | "Fetch" >> beam.io.Read(Source(fails))
             | "Double" >> beam.Map(lambda number: 2 * number)
             | "Last" >> beam.Map(str)
-        ),
-        tmp_path,
+        )
     )
     assert error.label.partition("/")[0] == "Fetch"
     assert f"OSError: no {fails}" in str(error)
@@ -209,42 +203,38 @@ ASKING = {
 }
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 @pytest.mark.parametrize("asking", ASKING)
 @pytest.mark.parametrize("window_fn", [Assigning, Choosing])
 def test_a_window_of_a_side_input_that_fails_is_named_with_the_step_that_asks(
-    streaming: bool, asking: str, window_fn: Any, tmp_path: Path
+    asking: str, window_fn: Any, failure: Callable[..., Any]
 ) -> None:
     def build(p: beam.Pipeline) -> None:
         pairs = p | beam.Create([("a", 1), ("b", 2)])
         side = pairs | "One window" >> beam.WindowInto(window_fn()) | "Side" >> beam.Map(tuple)
         _ = pairs | "Ask" >> ASKING[asking](side) | "Last" >> beam.Map(str)
 
-    error = failure_of(streaming, build, tmp_path)
+    error = failure(build)
     assert error.label.partition("/")[0] == "Ask"
     assert "gives no window: it is called with the end of a window of the main input" in str(error)
     assert {Assigning: "ValueError: no window", Choosing: "IndexError"}[window_fn] in str(error)
     assert "windows that depend only on the timestamp" in str(error)
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 def test_a_dofn_that_cannot_be_loaded_is_named(
-    streaming: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    failure: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(
         "sparkbeam.worker.steps.processor.remember_windows",
         lambda *_: monkeypatch.setenv("IN_A_BUNDLE", "yes"),
     )
-    error = failure_of(
-        streaming,
+    error = failure(
         lambda p: (
             p
             | beam.Create(["a", "b"])
             | "First" >> beam.Map(str)
             | "Load" >> beam.ParDo(Loading())
             | "Last" >> beam.Map(str)
-        ),
-        tmp_path,
+        )
     )
     assert error.label == "Load"
     assert "ValueError: cannot be loaded" in str(error)
@@ -307,9 +297,8 @@ def test_a_key_over_columns_that_cannot_be_encoded_is_named_with_its_own_steps(
     assert "cannot encode an element" in str(error)
 
 
-@pytest.mark.parametrize("streaming", [False, True])
 def test_a_coder_that_cannot_decode_is_told_with_the_step_that_reads(
-    streaming: bool, tmp_path: Path
+    failure: Callable[..., Any],
 ) -> None:
     class Forgetful(beam.coders.Coder):
         def encode(self, value: object) -> bytes:
@@ -325,8 +314,7 @@ def test_a_coder_that_cannot_decode_is_told_with_the_step_that_reads(
         pass
 
     beam.coders.registry.register_coder(Even, Forgetful)
-    error = failure_of(
-        streaming,
+    error = failure(
         lambda p: (
             p
             | beam.Create([1])
@@ -334,8 +322,7 @@ def test_a_coder_that_cannot_decode_is_told_with_the_step_that_reads(
             | beam.GroupByKey()
             | "Read" >> beam.MapTuple(lambda _, values: list(values))
             | "Last" >> beam.Map(str)
-        ),
-        tmp_path,
+        )
     )
     assert error.label == "Read"
     assert "cannot decode" in str(error)

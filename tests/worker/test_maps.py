@@ -2,6 +2,7 @@
 
 import bisect
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
 
 SORTED = SortedMultimapStateSpec("s", OrderedIntCoder(), coders.BytesCoder())
+SORTED_STATE = partial(SortedMultimapState, SORTED)
 MAP = MapStateSpec("m", coders.VarIntCoder(), coders.BytesCoder())
 
 Op = tuple[Any, ...]
@@ -156,13 +158,9 @@ def test_a_sorted_multimap_is_a_sorted_list(place: Any) -> None:
         kept, model, values = place(), Sorted(), numbered()
         for ops in batches:
             kept.bundle(
-                lambda cell: SortedMultimapState(SORTED, cell),
-                lambda state, ops=ops: apply_sorted(state, model, ops, values),
+                SORTED_STATE, lambda state, ops=ops: apply_sorted(state, model, ops, values)
             )
-        kept.bundle(
-            lambda cell: SortedMultimapState(SORTED, cell),
-            lambda state: check_sorted(state, model, -5, 5),
-        )
+        kept.bundle(SORTED_STATE, lambda state: check_sorted(state, model, -5, 5))
 
     run()
 
@@ -203,8 +201,7 @@ def test_a_map_is_a_dict(place: Any) -> None:
         kept, model, values = place(), dict[int, bytes](), numbered()
         for ops in [*batches, [("look", 1, 2)]]:
             kept.bundle(
-                lambda cell: MapState(MAP, cell),
-                lambda state, ops=ops: apply_map(state, model, ops, values),
+                partial(MapState, MAP), lambda state, ops=ops: apply_map(state, model, ops, values)
             )
 
     run()
@@ -224,8 +221,8 @@ def test_clear_removes_all() -> None:
     def look(state: Any) -> None:
         assert list(state.all_entries()) == [(1, b"one")]
 
-    kept.bundle(lambda cell: SortedMultimapState(SORTED, cell), fill)
-    kept.bundle(lambda cell: SortedMultimapState(SORTED, cell), look)
+    kept.bundle(SORTED_STATE, fill)
+    kept.bundle(SORTED_STATE, look)
     assert len(kept.entries.entries) <= 3
 
 
@@ -237,8 +234,7 @@ def consume(some: Iterator[Any]) -> None:
 def filled(count: int) -> Streaming:
     kept = Streaming()
     kept.bundle(
-        lambda cell: SortedMultimapState(SORTED, cell),
-        lambda state: consume(state.put(number, b"x" * 50) for number in range(count)),
+        SORTED_STATE, lambda state: consume(state.put(number, b"x" * 50) for number in range(count))
     )
     return kept
 
@@ -247,7 +243,7 @@ def looked_at(kept: Streaming, work: Callable[[Any], Any]) -> tuple[int, int]:
     """How many entries of the store a bundle reads and writes."""
     kept.entries.reads = kept.entries.writes = 0
     shard = ShardState(kept.entries)
-    state = SortedMultimapState(SORTED, cell_of(shard.stage("s").record(b"key")))
+    state = SORTED_STATE(cell_of(shard.stage("s").record(b"key")))
     work(state)
     reads = kept.entries.reads
     state.commit()
@@ -309,7 +305,7 @@ def test_a_key_with_many_values_is_passed_over_by_keys() -> None:
         state.put(4, b"")
         state.put(6, b"")
 
-    kept.bundle(lambda cell: SortedMultimapState(SORTED, cell), fill)
+    kept.bundle(SORTED_STATE, fill)
     found: list[int] = []
     reads, _ = looked_at(kept, lambda state: found.extend(state.keys()))
     assert found == [4, 5, 6]
@@ -336,7 +332,7 @@ def test_who_writes_while_it_iterates_gets_an_error(write: str) -> None:
         with pytest.raises(RuntimeError, match="changed while it was iterated"):
             next(iterator)
 
-    Streaming().bundle(lambda cell: SortedMultimapState(SORTED, cell), work)
+    Streaming().bundle(SORTED_STATE, work)
 
 
 def test_a_read_may_be_iterated_over_again() -> None:
@@ -347,7 +343,7 @@ def test_a_read_may_be_iterated_over_again() -> None:
         assert list(some) == list(some)
         assert len(list(some)) == 51
 
-    Streaming().bundle(lambda cell: SortedMultimapState(SORTED, cell), work)
+    Streaming().bundle(SORTED_STATE, work)
 
 
 def test_huge_keys_and_values() -> None:
@@ -358,7 +354,7 @@ def test_huge_keys_and_values() -> None:
         for number in range(40):
             state.put(f"{number:02}" + "k" * 50_000, b"v" * 100_000)
 
-    kept.bundle(lambda cell: SortedMultimapState(spec, cell), fill)
+    kept.bundle(partial(SortedMultimapState, spec), fill)
 
     def look(state: Any) -> None:
         key, values = state.ceiling("20")
@@ -367,7 +363,7 @@ def test_huge_keys_and_values() -> None:
         numbers = [key[:2] for key, _ in state.entries()]
         assert numbers == [str(number) for number in range(30, 40)]
 
-    kept.bundle(lambda cell: SortedMultimapState(spec, cell), look)
+    kept.bundle(partial(SortedMultimapState, spec), look)
 
 
 @pytest.mark.parametrize("coder", [coders.BytesCoder(), OrderedBytesCoder()])
@@ -382,7 +378,7 @@ def test_keys_that_begin_alike_are_different(coder: coders.Coder) -> None:
         assert state.floor(b"a\0") == (b"a", [b"a"])
         assert list(state.entries_until(b"a")) == [(b"", b""), (b"a", b"a")]
 
-    Streaming().bundle(lambda cell: SortedMultimapState(spec, cell), work)
+    Streaming().bundle(partial(SortedMultimapState, spec), work)
 
 
 def test_a_multimap_takes_keys_in_any_order() -> None:
@@ -396,4 +392,4 @@ def test_a_multimap_takes_keys_in_any_order() -> None:
         state.remove("b")
         assert list(state.entries()) == [("a", 1)]
 
-    Streaming().bundle(lambda cell: MultimapState(spec, cell), work)
+    Streaming().bundle(partial(MultimapState, spec), work)

@@ -55,12 +55,15 @@ def loaded(name: str) -> ModuleType:
     return importlib.import_module(name)
 
 
-def test_a_module_that_has_not_changed_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("change", [Path.touch, Path.unlink])
+def test_a_module_that_has_not_changed_or_is_gone_stays(
+    tmp_path: Path, change: Callable[[Path], None]
+) -> None:
     (tmp_path / "steady.py").write_text("value = 1")
     worker = Worker()
     worker.serves(tmp_path)
     before = loaded("steady")
-    (tmp_path / "steady.py").touch()
+    change(tmp_path / "steady.py")
     assert not worker.serves(tmp_path)
     assert loaded("steady") is before
 
@@ -128,16 +131,6 @@ def test_a_part_of_a_package_is_loaded_anew(tmp_path: Path) -> None:
     assert loaded("parcel.inner.user").value == 2
     assert loaded("parcel.inner.user").core.value == 2
     assert loaded("parcel").inner.core.value == 2
-
-
-def test_a_module_that_is_gone_stays_loaded(tmp_path: Path) -> None:
-    (tmp_path / "gone.py").write_text("value = 1")
-    worker = Worker()
-    worker.serves(tmp_path)
-    before = loaded("gone")
-    (tmp_path / "gone.py").unlink()
-    assert not worker.serves(tmp_path)
-    assert loaded("gone") is before
 
 
 def test_libraries_are_never_loaded_anew(tmp_path: Path) -> None:

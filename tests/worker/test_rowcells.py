@@ -3,13 +3,14 @@
 import math
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import pyarrow as pa
 import pytest
 from apache_beam import coders
 from apache_beam.coders.coders import DeterministicFastPrimitivesCoderV2
+from bids import Bid
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,17 +19,6 @@ from sparkbeam.columns.python_types import shape_in_arrow
 from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
 from sparkbeam.worker.row_formats.row_cells import RowCells
 from sparkbeam.worker.value_columns import column_of
-
-
-class Bid(NamedTuple):
-    """An element that a RowCoder knows."""
-
-    user: str
-    price: int | None
-    ratio: float
-
-
-coders.registry.register_coder(Bid, coders.RowCoder)
 
 ANY = coders.FastPrimitivesCoder()
 KEYS = DeterministicFastPrimitivesCoderV2(ANY, "a key")

@@ -30,6 +30,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
+from packed_rows import Rows
 from writer_outputs import output
 
 from sparkbeam.plan.row_formats import KeyedRows
@@ -199,22 +200,6 @@ def test_a_timer_that_is_set_late_by_another_fires(runner: Any) -> None:
         assert_that(found, equal_to(["clock", "event"]))
 
 
-class Rows:
-    """Takes the rows of a sink."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[bytes, int, bytes]] = []
-
-    def append(self, tag: int, key: bytes | None, order: int, value: bytes) -> None:
-        self.rows.append((key or b"", order, value))
-
-    def extend(self, tag: int, keys: list[bytes], orders: list[int], values: list[bytes]) -> None:
-        self.rows += zip(keys, orders, values, strict=True)
-
-    def extend_columns(self, tag: int, keys: Any, orders: Any, values: Any) -> None:
-        self.extend(tag, keys.to_pylist(), orders.tolist(), values.to_pylist())
-
-
 @pytest.mark.parametrize("values", [[5], [None, (1, 2)], [(1, 2), [3]]], ids=repr)
 @pytest.mark.parametrize(
     "stamps", [[1, 1, 1], [1, 2, 1], [1, None, 2], [1, 0, 1, 0, 0], [None, 1, None, 1, 2, 1, 0]]
@@ -242,7 +227,7 @@ def test_elements_of_a_key_keep_their_order(stamps: list[int | None], values: li
     sink.flush()
     read = [
         (element.value, int(element.timestamp))
-        for block in KeyedSource(coder).blocks(sorted(rows.rows))
+        for block in KeyedSource(coder).blocks(row[1:] for row in sorted(rows.rows))
         for element in block.elements()
     ]
     for key in range(3):

@@ -385,8 +385,7 @@ class Telling(Bound):
 
 
 def test_several_tasks_of_a_worker_of_spark_share_a_thread(spark: Any) -> None:
-    options = PipelineOptions(["--spark_parallelism=8"])
-    with beam.Pipeline(SparkRunner(spark), options=options) as p:
+    with beam.Pipeline(SparkRunner(spark), argv=["--spark_parallelism=8"]) as p:
         spread = p | beam.Create(range(64)) | beam.Reshuffle() | beam.ParDo(Telling())
         sums = spread | beam.Map(lambda text: (text, 1)) | beam.CombinePerKey(sum)
         texts = sums | beam.Keys()

@@ -20,15 +20,18 @@ from sparkbeam.errors import CheckpointFailed
 from sparkbeam.streaming.checkpoint_files import LocalFiles, next_epoch, stored_places
 from sparkbeam_eventhubs.source import FREEZES, PipelineHubSource
 
+Base = dict[str, str]
+"""Options of a source that tells its server and hub."""
 
-def batch(base: dict[str, str], **given: str) -> list[dict[str, Any]]:
+
+def batch(base: Base, **given: str) -> list[dict[str, Any]]:
     source = EventHubsSource(base | given)
     reader = source.reader(source.schema())
     assert isinstance(reader, EventHubsReader)
     return rows(reader, reader.partitions())
 
 
-def test_a_batch_reads_what_there_is(server: EventHubsServer, base: dict[str, str]) -> None:
+def test_a_batch_reads_what_there_is(server: EventHubsServer, base: Base) -> None:
     server.send(
         "clicks", [b"a"], partition=1, partition_key="k", properties={"n": 1}, enqueued=EARLY
     )
@@ -49,7 +52,7 @@ def test_a_batch_reads_what_there_is(server: EventHubsServer, base: dict[str, st
     }
 
 
-def test_a_batch_reads_a_range(server: EventHubsServer, base: dict[str, str]) -> None:
+def test_a_batch_reads_a_range(server: EventHubsServer, base: Base) -> None:
     """Of ten events in partition 0, with offsets 0 to 900, and none in partition 1."""
     send_ten(server)
     positions = (
@@ -89,9 +92,7 @@ def test_a_batch_reads_a_range(server: EventHubsServer, base: dict[str, str]) ->
     POOL.close()
 
 
-def test_single_partitions_have_their_own_range(
-    server: EventHubsServer, base: dict[str, str]
-) -> None:
+def test_single_partitions_have_their_own_range(server: EventHubsServer, base: Base) -> None:
     for partition in (0, 1):
         send_ten(server, partition)
     given = {
@@ -125,7 +126,7 @@ def send_ten(server: EventHubsServer, partition: int = 0) -> None:
 )
 def test_a_stream_begins_at_its_position(
     server: EventHubsServer,
-    base: dict[str, str],
+    base: Base,
     position: str,
     start: dict[str, int],
     next_ones: range,
@@ -140,9 +141,7 @@ def test_a_stream_begins_at_its_position(
     assert [row["body"] for row in got] == numbered(len(next_ones), next_ones.start)
 
 
-def test_a_run_has_a_higher_epoch_than_those_before(
-    server: EventHubsServer, base: dict[str, str]
-) -> None:
+def test_a_run_has_a_higher_epoch_than_those_before(server: EventHubsServer, base: Base) -> None:
     server.send("clicks", numbered(1), partition=0)
     epochs = []
     for given in ({}, {}, {"exclusive": "false"}):
@@ -158,9 +157,7 @@ def test_a_run_has_a_higher_epoch_than_those_before(
     assert none is None
 
 
-def test_partitions_with_nothing_left_are_told(
-    server: EventHubsServer, base: dict[str, str]
-) -> None:
+def test_partitions_with_nothing_left_are_told(server: EventHubsServer, base: Base) -> None:
     noted: list[dict[str, int]] = []
     given = {**base, "startingPosition": "start", "discoverPartitions": "0"}
     source = EventHubsSource(given)
@@ -186,7 +183,7 @@ def test_partitions_with_nothing_left_are_told(
 
 
 def test_a_run_of_what_is_there_leaves_the_consumer_group_to_others(
-    server: EventHubsServer, base: dict[str, str]
+    server: EventHubsServer, base: Base
 ) -> None:
     server.send("clicks", numbered(6), partition=0)
     reader = stream(base, startingPosition="start")
@@ -200,7 +197,7 @@ def test_a_run_of_what_is_there_leaves_the_consumer_group_to_others(
 
 
 def test_a_stream_finds_its_start_where_the_one_before_has_not_ended(
-    server: EventHubsServer, base: dict[str, str]
+    server: EventHubsServer, base: Base
 ) -> None:
     server.send("clicks", numbered(6), partition=0, enqueued=EARLY)
     before = stream(base, startingPosition="start")
@@ -217,7 +214,7 @@ def planned(reader: EventHubsStreamReader, start: int, end: int) -> Any:
 
 def test_a_driver_that_was_thought_dead_is_fenced_off_though_its_clock_is_ahead(
     server: EventHubsServer,
-    base: dict[str, str],
+    base: Base,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -257,7 +254,7 @@ def test_tasks_of_a_checkpoint_stay_as_they_are_on_a_cluster_of_another_size(
 
 
 def test_a_micro_batch_is_limited_and_shared_by_backlog(
-    server: EventHubsServer, base: dict[str, str]
+    server: EventHubsServer, base: Base
 ) -> None:
     server.send("clicks", numbered(3000), partition=0)
     server.send("clicks", numbered(1000), partition=1)
@@ -282,7 +279,7 @@ def test_a_micro_batch_is_limited_and_shared_by_backlog(
 
 @pytest.mark.parametrize("is_told", [True, False], ids=["told", "frozen"])
 def test_all_that_is_there_is_read_and_nothing_that_comes_later(
-    server: EventHubsServer, base: dict[str, str], is_told: bool
+    server: EventHubsServer, base: Base, is_told: bool
 ) -> None:
     """Older versions of Spark do not tell a source that a run is one of what is available now."""
     server.send("clicks", numbered(10), partition=0)
@@ -301,7 +298,7 @@ def test_all_that_is_there_is_read_and_nothing_that_comes_later(
 
 
 def test_a_spark_that_tells_neither_start_nor_limit_reads_on_within_the_limit(
-    server: EventHubsServer, base: dict[str, str]
+    server: EventHubsServer, base: Base
 ) -> None:
     server.send("clicks", numbered(10), partition=0)
     given = {"startingPosition": "start", "maxEventsPerTrigger": "4"}
@@ -314,9 +311,7 @@ def test_a_spark_that_tells_neither_start_nor_limit_reads_on_within_the_limit(
     assert again.latestOffset() == ends[1]
 
 
-def test_new_partitions_are_read_from_their_start(
-    server: EventHubsServer, base: dict[str, str]
-) -> None:
+def test_new_partitions_are_read_from_their_start(server: EventHubsServer, base: Base) -> None:
     reader = stream(base, startingPosition="start", discoverPartitions="0")
     start = reader.initialOffset()
     server.grow("clicks", 3)
@@ -328,7 +323,7 @@ def test_new_partitions_are_read_from_their_start(
     assert [row["body"] for row in rows(reader, reader.partitions(found, end))] == numbered(4)
 
 
-def test_expired_events_count_in_no_limit(server: EventHubsServer, base: dict[str, str]) -> None:
+def test_expired_events_count_in_no_limit(server: EventHubsServer, base: Base) -> None:
     server.send("clicks", numbered(10), partition=0)
     server.expire("clicks", 0, 6)
     reader = stream(base, failOnDataLoss="false")
@@ -339,7 +334,7 @@ def test_expired_events_count_in_no_limit(server: EventHubsServer, base: dict[st
 
 
 def test_a_hub_that_was_created_again_is_an_error_or_read_from_its_start(
-    server: EventHubsServer, base: dict[str, str]
+    server: EventHubsServer, base: Base
 ) -> None:
     server.send("clicks", numbered(3), partition=0)
     start = {"clicks": {"0": 1000, "1": 0}}
@@ -356,25 +351,19 @@ def test_a_hub_that_was_created_again_is_an_error_or_read_from_its_start(
         assert [row["body"] for row in rows(reader, reader.partitions(begin, end))] == numbered(3)
 
 
-def test_a_rate_of_a_partition_that_there_is_not_is_told(
-    server: EventHubsServer, base: dict[str, str]
-) -> None:
+def test_a_rate_of_a_partition_that_there_is_not_is_told(base: Base) -> None:
     reader = stream(base, maxRatePerPartition='{"1": 7, "2": 5}')
     message = "max_rate_per_partition: the event hub 'clicks' has no partition 2, only 0, 1"
     with pytest.raises(ValueError, match=message):
         reader.latestOffset(reader.initialOffset(), ReadAllAvailable())
 
 
-def test_a_checkpoint_of_another_hub_is_an_error(
-    server: EventHubsServer, base: dict[str, str]
-) -> None:
+def test_a_checkpoint_of_another_hub_is_an_error(base: Base) -> None:
     with pytest.raises(EventHubsError, match="'views', but the query reads 'clicks'"):
         stream(base).latestOffset({"views": {"0": 1}}, ReadAllAvailable())
 
 
-def test_an_event_time_is_read_from_a_property(
-    server: EventHubsServer, base: dict[str, str]
-) -> None:
+def test_an_event_time_is_read_from_a_property(server: EventHubsServer, base: Base) -> None:
     for value in (1_700_000_000_000, "2030-01-01T00:00:00+00:00", "yesterday", 10**18):
         server.send("clicks", [b"x"], partition=0, properties={"at": value}, enqueued=EARLY)
     found = [row["event_time"] for row in batch(base, timestampProperty="at")]
@@ -382,7 +371,7 @@ def test_an_event_time_is_read_from_a_property(
     assert found[1:] == [EARLY, EARLY, EARLY]
 
 
-def test_partitions_are_handed_to_spark_by_their_places(base: dict[str, str]) -> None:
+def test_partitions_are_handed_to_spark_by_their_places(base: Base) -> None:
     numbers = [str(number) for number in range(6)]
     starts, ends = dict.fromkeys(numbers, 0), dict.fromkeys(numbers, 1)
     for given, order in (
@@ -394,14 +383,12 @@ def test_partitions_are_handed_to_spark_by_their_places(base: dict[str, str]) ->
         assert "".join(part.events.partition for part in found) == order
 
 
-def test_the_order_of_options_case_does_not_matter(
-    server: EventHubsServer, base: dict[str, str]
-) -> None:
+def test_the_order_of_options_case_does_not_matter(server: EventHubsServer, base: Base) -> None:
     server.send("clicks", numbered(2), partition=0)
     assert len(batch(base, STARTINGPOSITION="start")) == 2
 
 
-def test_32_partitions_are_planned_over_one_connection(base: dict[str, str]) -> None:
+def test_32_partitions_are_planned_over_one_connection(base: Base) -> None:
     with EventHubsServer({"wide": 32}) as server:
         given = {"connectionString": server.connection_string("wide")}
         reader = stream(base | given, startingPosition="start")

@@ -3,8 +3,9 @@
 Times are seconds. A micro-batch's tick tells what was read up to the one before.
 """
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hub_run import NONE, HubRun
@@ -15,26 +16,25 @@ from sparkbeam.upstream.spark import freezes_available_now
 HOUR = 3600
 
 
-def run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: EventHubsServer, **given: Any
-) -> HubRun:
-    return HubRun(tmp_path, monkeypatch, server, **given)
+Run = Callable[..., HubRun]
 
 
-def test_a_partition_without_events_holds_nothing_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: EventHubsServer
-) -> None:
-    hub = run(tmp_path, monkeypatch, server)
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: EventHubsServer) -> Run:
+    """Makes a run that reads the hub with arguments."""
+    return partial(HubRun, tmp_path, monkeypatch, server)
+
+
+def test_a_partition_without_events_holds_nothing_back(run: Run) -> None:
+    hub = run()
     hub.send(0, 1, 5, 15, 25)
     hub.go(3)
     assert hub.watermark() == 25
     assert hub.counts() == {0: 2, 10: 1}
 
 
-def test_a_backlog_an_hour_behind_holds_it_back_until_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: EventHubsServer
-) -> None:
-    hub = run(tmp_path, monkeypatch, server, max_events_per_trigger=20)
+def test_a_backlog_an_hour_behind_holds_it_back_until_it_is_read(run: Run) -> None:
+    hub = run(max_events_per_trigger=20)
     hub.send(0, *range(HOUR, HOUR + 100))
     hub.send(1, *range(0, 100, 2))
     hub.go(5)
@@ -46,10 +46,8 @@ def test_a_backlog_an_hour_behind_holds_it_back_until_it_is_read(
     assert sum(counts.values()) == 50 + 90, "and the last window is open"
 
 
-def test_one_that_goes_silent_is_passed_by_at_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: EventHubsServer
-) -> None:
-    hub = run(tmp_path, monkeypatch, server)
+def test_one_that_goes_silent_is_passed_by_at_once(run: Run) -> None:
+    hub = run()
     hub.send(0, 10)
     hub.send(1, 5)
     hub.go(2)
@@ -62,10 +60,8 @@ def test_one_that_goes_silent_is_passed_by_at_once(
     assert found == [10, 10, 20, 30], "in the micro-batch after the next"
 
 
-def test_one_that_wakes_up_counts_again_and_what_is_older_is_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: EventHubsServer
-) -> None:
-    hub = run(tmp_path, monkeypatch, server, max_events_per_trigger=4)
+def test_one_that_wakes_up_counts_again_and_what_is_older_is_late(run: Run) -> None:
+    hub = run(max_events_per_trigger=4)
     hub.send(0, 1, 11, 21, 31)
     hub.go(3)
     assert hub.watermark() == 31
@@ -82,10 +78,8 @@ def test_one_that_wakes_up_counts_again_and_what_is_older_is_late(
 
 @pytest.mark.part(3)
 @pytest.mark.parametrize("end", ["unlogged", "operator 0", "committed"])
-def test_watermarks_are_right_whenever_a_run_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: EventHubsServer, end: str
-) -> None:
-    hub = run(tmp_path, monkeypatch, server, max_events_per_trigger=10)
+def test_watermarks_are_right_whenever_a_run_ends(run: Run, end: str) -> None:
+    hub = run(max_events_per_trigger=10)
     hub.send(0, *range(0, 20))
     hub.go(3, end)
     hub.send(1, *range(10, 60))
@@ -101,23 +95,17 @@ def test_watermarks_are_right_whenever_a_run_ends(
 
 
 @pytest.mark.parametrize(("timeout", "waits"), [(None, True), (1000, True), (1e-6, False)])
-def test_it_may_wait_for_longer(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    server: EventHubsServer,
-    timeout: float | None,
-    waits: bool,
-) -> None:
-    hub = run(tmp_path, monkeypatch, server, idle_timeout=timeout)
+def test_it_may_wait_for_longer(run: Run, timeout: float | None, waits: bool) -> None:
+    hub = run(idle_timeout=timeout)
     hub.send(0, 15, 25)
     hub.go(4)
     assert hub.watermark() == (NONE if waits else 25)
 
 
 def test_a_partition_that_is_found_with_events_holds_it_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: EventHubsServer
+    run: Run, server: EventHubsServer
 ) -> None:
-    hub = run(tmp_path, monkeypatch, server, discover_partitions=0)
+    hub = run(discover_partitions=0)
     hub.send(0, 10)
     hub.send(1, 10)
     hub.go(2)
@@ -131,10 +119,8 @@ def test_a_partition_that_is_found_with_events_holds_it_back(
     assert hub.counts() == {10: 3, 20: 1, 50: 1}
 
 
-def test_what_is_there_is_read_and_ended_in_one_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: EventHubsServer
-) -> None:
-    hub = run(tmp_path, monkeypatch, server)
+def test_what_is_there_is_read_and_ended_in_one_run(run: Run) -> None:
+    hub = run()
     hub.send(0, 1, 15)
     hub.send(1, 2)
     # Elsewhere sparkbeam itself ends the run, and sees the end one micro-batch before Spark does.

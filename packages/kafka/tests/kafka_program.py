@@ -317,17 +317,6 @@ def opened(kafka: Kafka) -> Any:
             kafka.transact(topic, records, commits=commits, pause=0.5)
             sent.append(len(records) * commits)
 
-    def build(pipeline: beam.Pipeline) -> None:
-        read = ReadFromKafka(config, [topic], timestamp_policy=ReadFromKafka.create_time_policy)
-        _ = (
-            pipeline
-            | read
-            | beam.Map(lambda pair: 1)
-            | beam.WindowInto(FixedWindows(1))
-            | beam.CombineGlobally(sum).without_defaults()
-            | "Note" >> beam.Map(note)
-        )
-
     def done() -> bool:
         return not thread.is_alive() and sum(note.found()) >= 1 + sum(sent)
 
@@ -335,6 +324,7 @@ def opened(kafka: Kafka) -> Any:
     kafka.send(topic, [(1, None, b"x", int(time.time()) - 5)])
     thread.start()
     started = time.monotonic()
+    build = counts(config, topic, note, window=1)
     run_until(build, lambda: done() or time.monotonic() > started + 150)
     thread.join()
     return [sum(note.found()) - 1, sum(sent)]
@@ -367,12 +357,9 @@ def recreated(kafka: Kafka) -> Any:
 
 def continued(kafka: Kafka, topic: str, note: Note, config: Any = None) -> None:
     """Read what there is of a topic, with a checkpoint of its own."""
-    read = ReadFromKafka(config or kafka.earliest, [topic])
     place = f"--checkpoint_location={kafka.path(f'{topic}-checkpoint')}"
-    run(
-        lambda pipeline: pipeline | "Read it" >> read | beam.Map(lambda pair: note(int(pair[1]))),
-        *("--streaming", "--trigger=available-now", place),
-    )
+    build = numbers_of(config or kafka.earliest, topic, note)
+    run(build, "--streaming", "--trigger=available-now", place)
 
 
 def error_of(run: Callable[[], Any]) -> str:
@@ -419,33 +406,41 @@ def groups(kafka: Kafka) -> Any:
     found = []
     for number, checkpoint in enumerate(["first", "second", "second"]):
         kafka.send(topic, [*numbers(0, 2, first=10 * number), *numbers(1, 1, first=10 * number)])
-
-        def build(pipeline: beam.Pipeline) -> None:
-            _ = (
-                pipeline
-                | ReadFromKafka(config, [topic], commit_offset_in_finalize=True)
-                | beam.Map(lambda pair: int(pair[1]))
-                | beam.Map(note)
-            )
-
+        build = numbers_of(config, topic, note, commit_offset_in_finalize=True)
         place = f"--checkpoint_location={kafka.path(checkpoint)}"
         run(build, "--streaming", "--trigger=available-now", place)
         found.append([sorted(note.found()), kafka.committed(topic, "counts")])
     return found
 
 
+def numbers_of(
+    config: dict[str, str], topic: str, note: Note, **given: Any
+) -> Callable[[beam.Pipeline], None]:
+    """Note the numbers of records."""
+
+    def build(pipeline: beam.Pipeline) -> None:
+        records = pipeline | "Read it" >> ReadFromKafka(config, [topic], **given)
+        _ = records | beam.Map(lambda pair: int(pair[1])) | "Note" >> beam.Map(note)
+
+    return build
+
+
 def counts(
-    kafka: Kafka, topic: str, note: Note, policy: str = ReadFromKafka.create_time_policy
+    config: dict[str, str],
+    topic: str,
+    note: Note,
+    policy: str = ReadFromKafka.create_time_policy,
+    window: int = WINDOW,
 ) -> Callable[[beam.Pipeline], None]:
     """Counts records in windows of their timestamps."""
 
     def build(pipeline: beam.Pipeline) -> None:
-        read = ReadFromKafka(kafka.earliest, [topic], timestamp_policy=policy)
+        read = ReadFromKafka(config, [topic], timestamp_policy=policy)
         _ = (
             pipeline
             | read
             | beam.Map(lambda pair: 1)
-            | beam.WindowInto(FixedWindows(WINDOW))
+            | beam.WindowInto(FixedWindows(window))
             | beam.CombineGlobally(sum).without_defaults()
             | "Note" >> beam.Map(note)
         )
@@ -614,7 +609,7 @@ def partitions(kafka: Kafka) -> Any:
     sent = [*numbers(0, 50, now), *numbers(1, 50, now), *numbers(3, 400, now - HOUR)]
     kafka.send(topic, sent)
     note = kafka.note("partitions")
-    build = counts(kafka, topic, note)
+    build = counts(kafka.earliest, topic, note)
     run_until(build, lambda: sum(note.found()) >= len(sent), "--max_batch_elements=100")
     return [sum(note.found()), len(sent)]
 
@@ -624,7 +619,7 @@ def appended(kafka: Kafka) -> Any:
     topic = kafka.topic("appended", 2, **{"message.timestamp.type": "LogAppendTime"})
     note = kafka.note("appended")
     kafka.send(topic, numbers(0, 5))
-    build = counts(kafka, topic, note, ReadFromKafka.log_append_time)
+    build = counts(kafka.earliest, topic, note, ReadFromKafka.log_append_time)
     run_until(build, lambda: sum(note.found()) >= 5)
     return sum(note.found())
 
@@ -634,15 +629,7 @@ def growth(kafka: Kafka) -> Any:
     topic = kafka.topic("growth", 1)
     note = kafka.note("growth")
     kafka.send(topic, numbers(0, 3))
-
-    def build(pipeline: beam.Pipeline) -> None:
-        config = {**kafka.earliest, "metadata.max.age.ms": "500"}
-        _ = (
-            pipeline
-            | ReadFromKafka(config, [topic])
-            | beam.Map(lambda pair: int(pair[1]))
-            | "Note" >> beam.Map(note)
-        )
+    build = numbers_of({**kafka.earliest, "metadata.max.age.ms": "500"}, topic, note)
 
     def done() -> bool:
         if len(note.found()) == 3:
@@ -662,15 +649,7 @@ def outage(kafka: Kafka) -> Any:
     kafka.send(topic, numbers(0, 3))
     group = {**kafka.earliest, "group.id": "away"}
     away = threading.Thread(target=_away, args=(kafka, topic, note))
-
-    def build(pipeline: beam.Pipeline) -> None:
-        _ = (
-            pipeline
-            | ReadFromKafka(group, [topic], commit_offset_in_finalize=True)
-            | beam.Map(lambda pair: int(pair[1]))
-            | "Note" >> beam.Map(note)
-        )
-
+    build = numbers_of(group, topic, note, commit_offset_in_finalize=True)
     away.start()
     run_until(build, lambda: len(note.found()) >= 6)
     away.join()
@@ -714,22 +693,8 @@ def _refusal(read: ReadFromKafka) -> str:
 SCENARIOS = {
     each.__name__: each
     for each in (
-        *(
-            batch,
-            bounded,
-            opened,
-            recreated,
-            poison,
-            encoded,
-            transactions,
-            killed,
-            groups,
-            page,
-            partitions,
-            appended,
-            growth,
-        ),
-        *(outage, refusals),
+        *(batch, bounded, opened, recreated, poison, encoded, transactions, killed),
+        *(groups, page, partitions, appended, growth, refusals, outage),
     )
 }
 

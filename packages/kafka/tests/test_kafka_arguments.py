@@ -224,6 +224,7 @@ def test_metadata_includes_headers() -> None:
         ({"ssl.truststore.location": PurePosixPath("/a")}, {"ssl.truststore.location": "/a"}),
         ({"isolation.level": Level.COMMITTED}, {"isolation.level": "read_committed"}),
         ({"schema.registry.url": "http://h"}, {"schema.registry.url": "http://h"}),
+        ({"metric.reporters": "a.B", "my.own": "1"}, {"metric.reporters": "a.B", "my.own": "1"}),
     ],
 )
 def test_settings_have_the_types_of_kafkas_clients(
@@ -335,11 +336,6 @@ def test_a_row_with_headers_is_a_record_of_its_topic_and_partition() -> None:
 def test_rows_with_headers_choose_their_topics() -> None:
     row = beam.Row(key=b"k", value=b"v")
     assert "topic" not in dict(write([row], with_headers=True).options)
-
-
-def test_settings_of_plugins_and_ours_may_have_any_name() -> None:
-    given = {"schema.registry.url": "http://h", "metric.reporters": "a.B", "my.own": "1"}
-    assert {f"kafka.{name}" for name in given} <= dict(read(given).options).keys()
 
 
 def test_errors_of_records_name_the_step() -> None:

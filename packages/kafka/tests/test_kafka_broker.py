@@ -15,32 +15,15 @@ pytest.importorskip("confluent_kafka")
 kafka_program = importlib.import_module("kafka_program")
 pytestmark = pytest.mark.timeout(900)
 
+Found = dict[str, Any]
 SCENARIOS = ("batch", "killed")
-MORE = (
-    (
-        "groups",
-        "page",
-        "bounded",
-        "opened",
-        "recreated",
-        "poison",
-        "encoded",
-        "transactions",
-        "partitions",
-        "appended",
-        "refusals",
-        "growth",
-        "outage",
-    )
-    if is_whole()
-    else ()
-)
+MORE = [name for name in kafka_program.SCENARIOS if is_whole() and name not in SCENARIOS]
 
 long = pytest.mark.long(reason="one scenario takes a minute; others have them without a broker")
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def found(tmp_path_factory: pytest.TempPathFactory) -> Found:
     """Findings by scenario, and all that the program has said."""
     folder = tmp_path_factory.mktemp("kafka")
     run = subprocess.run(
@@ -53,13 +36,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     if kafka_program.NO_BROKER in run.stderr:
         pytest.skip(run.stderr[run.stderr.index(kafka_program.NO_BROKER) :])
     assert run.returncode == 0, run.stdout + run.stderr
-    findings: dict[str, Any] = {"output": run.stdout + run.stderr}
+    findings: Found = {"output": run.stdout + run.stderr}
     for line in run.stdout.splitlines():
         findings |= json.loads(line) if line.startswith("{") else {}
     return findings
 
 
-def test_records_that_are_written_are_read(found: dict[str, Any]) -> None:
+def test_records_that_are_written_are_read(found: Found) -> None:
     assert found["batch"]["pairs"] == [
         "['k', 'v']",
         "['r', 'x']",
@@ -69,49 +52,45 @@ def test_records_that_are_written_are_read(found: dict[str, Any]) -> None:
     ]
 
 
-def test_rows_have_beams_fields(found: dict[str, Any]) -> None:
+def test_rows_have_beams_fields(found: Found) -> None:
     assert found["batch"]["rows"] == [["batch", 1, 0, 0, "CreateTime", [["h", "1"]], "r"]]
 
 
-def test_rows_of_a_schema_are_written_and_read_beside_what_cannot_be_parsed(
-    found: dict[str, Any],
-) -> None:
+def test_rows_of_a_schema_are_written_and_read_beside_what_cannot_be_parsed(found: Found) -> None:
     assert found["batch"]["people"] == ["[1, 'ä']", "[2, 'b']", "str"]
 
 
 @long
-def test_a_group_starts_where_it_has_ended_and_a_checkpoint_goes_on(found: dict[str, Any]) -> None:
+def test_a_group_starts_where_it_has_ended_and_a_checkpoint_goes_on(found: Found) -> None:
     read = [0, 0, 1, 10, 10, 11, 20, 20, 21]
     assert found["groups"] == [[read[: 3 * n], [2 * n, n]] for n in (1, 2, 3)]
 
 
 @long
-def test_the_program_of_the_page_runs(found: dict[str, Any]) -> None:
+def test_the_program_of_the_page_runs(found: Found) -> None:
     ((key, count),) = found["page"]
     assert int(count) >= 1, key
 
 
-def test_a_password_is_shown_nowhere(found: dict[str, Any]) -> None:
+def test_a_password_is_shown_nowhere(found: Found) -> None:
     assert kafka_program.PASSWORD not in found["output"]
 
 
 @long
-def test_bounded_reads_end_and_commit(found: dict[str, Any]) -> None:
+def test_bounded_reads_end_and_commit(found: Found) -> None:
     some = {"batch": [14, 6], "stream": [14, 6]}
     assert found["bounded"] == {**some, "aborted": [[150, 120, 60, 1]] * 2}
 
 
 @long
-def test_records_of_transactions_that_are_open_for_seconds_are_all_counted(
-    found: dict[str, Any],
-) -> None:
+def test_records_of_transactions_that_are_open_for_seconds_are_all_counted(found: Found) -> None:
     counted, sent = found["opened"]
     assert counted == sent
 
 
 @long
 def test_a_topic_that_is_not_what_it_was_is_an_error_that_names_step_and_partition(
-    found: dict[str, Any],
+    found: Found,
 ) -> None:
     told = found["recreated"]
     for name in ("fewer", "more"):
@@ -126,13 +105,13 @@ def test_a_topic_that_is_not_what_it_was_is_an_error_that_names_step_and_partiti
 
 
 @long
-def test_a_stream_with_dead_letters_goes_on(found: dict[str, Any]) -> None:
+def test_a_stream_with_dead_letters_goes_on(found: Found) -> None:
     assert found["poison"] == ["", "", "", "", "7", "8"]
 
 
 @long
 def test_values_are_protocol_buffers_records_of_a_registry_and_json_in_columns(
-    found: dict[str, Any],
+    found: Found,
 ) -> None:
     sums = [f"['u{user}', {sum(range(user, 100, 2)) + 25.0}]" for user in range(2)]
     assert found["encoded"] == {
@@ -143,7 +122,7 @@ def test_values_are_protocol_buffers_records_of_a_registry_and_json_in_columns(
 
 
 @long
-def test_a_micro_batch_is_written_once_in_a_transaction(found: dict[str, Any]) -> None:
+def test_a_micro_batch_is_written_once_in_a_transaction(found: Found) -> None:
     told = found["transactions"]
     assert told["begun"] == [True, False]
     assert told["fenced"]
@@ -151,7 +130,7 @@ def test_a_micro_batch_is_written_once_in_a_transaction(found: dict[str, Any]) -
 
 
 def test_readers_see_each_record_once_over_drivers_that_are_killed_in_a_transaction(
-    found: dict[str, Any],
+    found: Found,
 ) -> None:
     codes, seen, _ = found["killed"]
     assert codes == [-signal.SIGKILL] * (20 if is_whole() else 1)
@@ -160,22 +139,18 @@ def test_readers_see_each_record_once_over_drivers_that_are_killed_in_a_transact
     assert [value for value in seen[-1] if value >= 0] == [*range(50)]
 
 
-def test_counts_of_windows_are_there_once_over_drivers_that_are_killed(
-    found: dict[str, Any],
-) -> None:
+def test_counts_of_windows_are_there_once_over_drivers_that_are_killed(found: Found) -> None:
     counts, right = found["killed"][2]
     assert counts == right
 
 
 @long
-def test_a_transaction_that_is_left_open_holds_readers_back_for_its_timeout(
-    found: dict[str, Any],
-) -> None:
+def test_a_transaction_that_is_left_open_holds_readers_back_for_its_timeout(found: Found) -> None:
     assert found["killed"][1][-1][:2] == [-1, -1]
 
 
 @long
-def test_what_cannot_be_read_is_told_with_the_remedy(found: dict[str, Any]) -> None:
+def test_what_cannot_be_read_is_told_with_the_remedy(found: Found) -> None:
     told = found["refusals"]
     assert "LongDeserializer takes 8 bytes, but a Kafka record has 1" in told["size"]
     assert "message.timestamp.type=LogAppendTime" in told["type"]
@@ -187,22 +162,20 @@ def test_what_cannot_be_read_is_told_with_the_remedy(found: dict[str, Any]) -> N
 
 
 @long
-def test_no_record_is_late_for_an_idle_partition_and_one_an_hour_behind(
-    found: dict[str, Any],
-) -> None:
+def test_no_record_is_late_for_an_idle_partition_and_one_an_hour_behind(found: Found) -> None:
     assert found["partitions"] == [500, 500]
 
 
 @long
-def test_windows_of_append_times_end_without_more_records(found: dict[str, Any]) -> None:
+def test_windows_of_append_times_end_without_more_records(found: Found) -> None:
     assert found["appended"] == 5
 
 
 @long
-def test_new_partitions_are_read(found: dict[str, Any]) -> None:
+def test_new_partitions_are_read(found: Found) -> None:
     assert found["growth"] == [*range(7)]
 
 
 @long
-def test_a_broker_that_is_away_for_a_minute_costs_nothing(found: dict[str, Any]) -> None:
+def test_a_broker_that_is_away_for_a_minute_costs_nothing(found: Found) -> None:
     assert found["outage"] == [*range(6)]

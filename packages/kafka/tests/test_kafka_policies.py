@@ -50,39 +50,22 @@ def watermarks(
     return [None if mark == first else mark for mark in others]
 
 
-def test_create_time_is_the_latest_of_a_partition(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("policy", "batches", "marks"),
+    [
+        (CREATE, [{0: [-90]}, {0: [-50, -70]}, {0: [-60]}], [-90, -50, -50]),
+        (CREATE, [{0: [-90], 1: [-50]}, {0: [-80], 1: [-10]}, {0: [-5], 1: [-9]}], [-90, -80, -9]),
+        (CREATE, [{0: [HOUR]}, {0: [5]}, {0: [6]}], [1, 2, 3]),
+        (CREATE, [{0: [-90]}, {}, {}, {}, {}, {}], [-90, -90, -90, 3, 4, 5]),
+        (APPEND, [{0: [-90]}, {}, {}, {0: [3]}], [-90, -1, 0, 3]),
+    ],
+    ids=["latest", "least of partitions", "ahead of the clock", "idle", "idle by append time"],
+)
+def test_a_policy_makes_watermarks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, batches: Any, marks: list[int]
 ) -> None:
-    batches = [{0: [-90]}, {0: [-50, -70]}, {0: [-60]}]
-    assert watermarks(tmp_path, monkeypatch, CREATE, batches) == [-90, -50, -50]
-
-
-def test_create_time_is_the_least_of_the_partitions(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches = [{0: [-90], 1: [-50]}, {0: [-80], 1: [-10]}, {0: [-5], 1: [-9]}]
-    assert watermarks(tmp_path, monkeypatch, CREATE, batches, 2) == [-90, -80, -9]
-
-
-def test_a_create_time_ahead_of_the_clock_is_not_believed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches: list[MicroBatch] = [{0: [HOUR]}, {0: [5]}, {0: [6]}]
-    assert watermarks(tmp_path, monkeypatch, CREATE, batches) == [1, 2, 3]
-
-
-def test_an_idle_partition_follows_the_clock_by_create_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches: list[MicroBatch] = [{0: [-90]}, {}, {}, {}, {}, {}]
-    assert watermarks(tmp_path, monkeypatch, CREATE, batches) == [-90, -90, -90, 3, 4, 5]
-
-
-def test_an_idle_partition_is_two_seconds_behind_the_clock_by_append_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    batches: list[MicroBatch] = [{0: [-90]}, {}, {}, {0: [3]}]
-    assert watermarks(tmp_path, monkeypatch, APPEND, batches) == [-90, -1, 0, 3]
+    """An idle partition follows the clock, by append time two seconds behind it."""
+    assert watermarks(tmp_path, monkeypatch, policy, batches, len(batches[0])) == marks
 
 
 @pytest.mark.parametrize("policy", [CREATE, APPEND])

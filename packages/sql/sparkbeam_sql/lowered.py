@@ -207,17 +207,13 @@ class Lowered:
         values = (*_columns(step.left), *_columns(step.right))
         names = tuple(f"c{at}" for at in range(len(values)))
         row = _row_type(names, [replace(value, nullable=True) for value in values])
-        if step.how == "inner" and _fire_once_in_same_windows(left, right):
+        is_once = step.how == "inner" and _fire_once_in_same_windows(left, right)
+        if is_once:
             if is_single(step.right):
                 return self._beside(step, left, right, row)
             if is_single(step.left):
-                return self._beside(
-                    JoinSteps(step.right, step.left, step.how, step.right_keys, step.left_keys),
-                    right,
-                    left,
-                    row,
-                    turned=True,
-                )
+                other = JoinSteps(step.right, step.left, step.how, step.right_keys, step.left_keys)
+                return self._beside(other, right, left, row, turned=True)
         pair = _pair(step, row)
         if _is_table(right, left) and step.how in ("inner", "left"):
             return self._lookup_join(left, right, keys, pair, step.how)
@@ -230,10 +226,12 @@ class Lowered:
         for side in (left, right):
             _check_ends(side, "An outer JOIN" if step.how != "inner" else "JOIN")
         sides = {"left": left, "right": right}
-        on = dict(zip(sides, keys, strict=True))
-        joined: PCollection[Any] = sides | self._label("Join") >> Join(
-            on=on, how=step.how, result=pair
-        )
+        if is_once and not is_whole(left) and _have_plain_keys(step):
+            keyed = dict(zip(sides, map(self._keyed, (left, right), keys), strict=True))
+            pairs = beam.FlatMapTuple(_pairs(pair)).with_output_types(row)
+            return keyed | self._label("Join") >> beam.CoGroupByKey() | self._label("Pair") >> pairs
+        join = Join(on=dict(zip(sides, keys, strict=True)), how=step.how, result=pair)
+        joined: PCollection[Any] = sides | self._label("Join") >> join
         return joined
 
     def _with_keys(self, rows: PCollection[Any], key: Callable[[Any], Any]) -> PCollection[Any]:
@@ -313,18 +311,15 @@ class Lowered:
         pair: Callable[[Any, Any, Any], Any],
     ) -> PCollection[Any]:
         """Join two streams in the global window, whose rows wait for each other for ever."""
-        sides = tuple(
-            side
-            | self._label("Keys")
-            >> beam.Map(_with_key(key)).with_output_types(
-                typehints.Tuple[_returned(key), side.element_type]
-            )
-            for side, key in zip((left, right), keys, strict=True)
-        )
+        sides = tuple(map(self._keyed, (left, right), keys))
         joined = sides | self._label("Join") >> IncrementalJoin(ttl=None)
         return joined | self._label("Pair") >> beam.MapTuple(
             lambda key, rows: pair(key, *rows)
         ).with_output_types(_returned(pair))
+
+    def _keyed(self, rows: PCollection[Any], key: Callable[[Any], Any]) -> PCollection[Any]:
+        kind: Any = typehints.Tuple[_returned(key), rows.element_type]
+        return rows | self._label("Keys") >> beam.Map(_with_key(key)).with_output_types(kind)
 
     def _function(self, source: str, parameters: str = "row", **named: Any) -> Callable[..., Any]:
         return function(source, parameters, **self._functions, **named)
@@ -357,9 +352,7 @@ class Lowered:
     ) -> PCollection[Any]:
         """Join an unbounded side to a bounded one, which is a side input."""
         of_left, of_right = keys
-        kind: Any = typehints.Tuple[_returned(of_right), right.element_type]
-        keyed = beam.Map(_with_key(of_right)).with_output_types(kind)
-        pairs = right | self._label("Keys") >> keyed
+        pairs = self._keyed(right, of_right)
 
         def joined(row: Any, table: Any) -> Iterator[Any]:
             key = of_left(row)
@@ -382,6 +375,7 @@ _COMBINES: Mapping[str, beam.CombineFn] = {
 _AGGREGATES = {"sum": sum, "decimals": sql_functions.decimal_total, "min": min, "max": max}
 
 _NAMES = {
+    "__name__": __name__,  # Else cloudpickle searches all modules for each of these functions.
     "Decimal": Decimal,
     "date": date,
     "inf": math.inf,
@@ -446,6 +440,21 @@ def _fire_once_in_same_windows(left: PCollection[Any], right: PCollection[Any]) 
         and not left.windowing.windowfn.is_merging()
         and in_same_windows(left, right)
     )
+
+
+def _have_plain_keys(step: JoinSteps) -> bool:
+    """Return whether the keys of a join are never null, and can be grouped as columns."""
+    keys = (*step.left_keys, *step.right_keys)
+    return all(key.kind in (int, bool, str, bytes) and not key.nullable for key in keys)
+
+
+def _pairs(pair: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any], Iterator[Any]]:
+    def pairs(key: Any, group: Any) -> Iterator[Any]:
+        for one in group["left"]:
+            for other in group["right"]:
+                yield pair(key, one, other)
+
+    return pairs
 
 
 def _check_ends(rows: PCollection[Any], clause: str) -> None:

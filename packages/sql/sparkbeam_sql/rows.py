@@ -128,15 +128,12 @@ def decoded(
 
 def result_type(schema: st.StructType) -> RowTypeConstraint:
     """Return the type of the rows of a result."""
+    dates = {True: Optional[date], False: date}  # noqa: UP045
     types: list[tuple[str, Any]] = [
-        (name, _optional(date, field)) if isinstance(field.dataType, st.DateType) else (name, kind)
+        (name, dates[field.nullable] if isinstance(field.dataType, st.DateType) else kind)
         for (name, kind), field in zip(row_type(schema)._fields, schema.fields, strict=True)
     ]
     return RowTypeConstraint.from_fields(types)
-
-
-def _optional(kind: Any, field: st.StructField) -> Any:
-    return Optional[kind] if field.nullable else kind  # noqa: UP045
 
 
 def _fields(rows: PCollection[Any]) -> list[tuple[str, Any]]:

@@ -6,7 +6,6 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.sql import SqlTransform
@@ -123,8 +122,7 @@ def stream(*batches: list[tuple[int, Click]]) -> TestStream:
 
 
 def test_a_stream_is_selected_and_aggregated_in_windows() -> None:
-    options = PipelineOptions(["--streaming"])
-    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+    with beam.Pipeline(runner=BatchRunner(), argv=["--streaming"]) as pipeline:
         events = stream([(5, CLICKS[0]), (15, CLICKS[1])], [(17, CLICKS[2]), (25, CLICKS[3])])
         rows = pipeline | events.with_output_types(Click)
         some = rows | "Some" >> SqlTransform("SELECT id, at FROM PCOLLECTION WHERE price > 2")
@@ -135,8 +133,7 @@ def test_a_stream_is_selected_and_aggregated_in_windows() -> None:
 
 
 def test_triggers_and_lateness_of_the_input_hold() -> None:
-    options = PipelineOptions(["--streaming"])
-    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+    with beam.Pipeline(runner=BatchRunner(), argv=["--streaming"]) as pipeline:
         late = Click(1, "ada", 0.5, Timestamp(6), 1)
         events = stream([(5, CLICKS[0])], [(15, CLICKS[1])], [(6, late), (25, CLICKS[3])])
         rows = pipeline | events.with_output_types(Click)
@@ -153,8 +150,7 @@ def test_triggers_and_lateness_of_the_input_hold() -> None:
 
 
 def test_the_first_rows_of_a_window_are_those_of_its_panes() -> None:
-    options = PipelineOptions(["--streaming"])
-    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+    with beam.Pipeline(runner=BatchRunner(), argv=["--streaming"]) as pipeline:
         late = Click(9, "ada", 0.5, Timestamp(6), 1)
         rows = pipeline | stream(
             [(5, CLICKS[0]), (4, late._replace(id=2))],
@@ -174,8 +170,7 @@ def test_the_first_rows_of_a_window_are_those_of_its_panes() -> None:
 
 
 def test_a_stream_is_joined_to_what_is_bounded() -> None:
-    options = PipelineOptions(["--streaming"])
-    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+    with beam.Pipeline(runner=BatchRunner(), argv=["--streaming"]) as pipeline:
         names = pipeline | beam.Create([beam.Row(user="ada", name="Ada L.")])
         events = stream([(5, CLICKS[0]), (15, CLICKS[1]), (17, CLICKS[2])])
         rows = {

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import apache_beam as beam
 import numpy as np
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.sql import SqlTransform
@@ -131,8 +130,7 @@ def test_keys_of_joins_may_be_computed(on: str, expected: list[Any]) -> None:
 @pytest.mark.parametrize("how", ["small side", "streams", "only row"])
 def test_all_joins_have_keys_of_all_types(how: str, column: str) -> None:
     is_stream, is_single = how == "streams", how == "only row"
-    options = PipelineOptions(["--streaming"] if is_stream else [])
-    with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
+    with beam.Pipeline(runner=BatchRunner(), argv=["--streaming"] if is_stream else []) as pipeline:
         events = TestStream().add_elements(ROWS).advance_watermark_to_infinity()
         source = events if is_stream else beam.Create(ROWS)
         left = right = pipeline | source.with_output_types(Keyed)

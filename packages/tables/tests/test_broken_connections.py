@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apache_beam as beam
 import broken_program
@@ -46,13 +46,6 @@ def test_rows_are_written_and_read_once_though_connections_break(
     }
 
 
-class Item(NamedTuple):
-    """A row."""
-
-    id: int
-    name: str
-
-
 def test_a_connection_that_breaks_fails_a_local_run_and_leaves_no_rows(
     spark: Any, postgresql: Sql
 ) -> None:
@@ -74,8 +67,8 @@ def test_a_connection_that_breaks_fails_a_local_run_and_leaves_no_rows(
 
         def write() -> None:
             with beam.Pipeline(SparkRunner(session=spark)) as p:
-                items = beam.Create([Item(n, "x" * 99) for n in range(9000)])
-                rows = p | items.with_output_types(Item)
+                items = beam.Create([broken_program.Item(n, "x" * 99) for n in range(9000)])
+                rows = p | items.with_output_types(broken_program.Item)
                 _ = rows | "Copy" >> WriteToJdbc("copied", **place)
 
         proxy.break_next(1, after=60_000)

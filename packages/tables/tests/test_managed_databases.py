@@ -16,14 +16,15 @@ from sparkbeam.connectors.jdbc_urls import known_url
 from sparkbeam.io import ReadFromSpark, WriteToSpark
 
 
+def login(sql: Sql) -> dict[str, str]:
+    server = sql.server
+    return {"jdbc_url": server.url, "username": server.user, "password": server.password}
+
+
 def test_rows_are_written_and_read(spark: Any, postgresql: Sql, tmp_path: Path) -> None:
     """With the configuration in a file, too; the driver is known from the system."""
     postgresql("CREATE TABLE managed (id int, name text)")
-    place = {
-        "jdbc_url": postgresql.server.url,
-        "username": postgresql.server.user,
-        "password": postgresql.server.password,
-    }
+    place = login(postgresql)
     with beam.Pipeline(SparkRunner(session=spark)) as p:
         rows = p | beam.Create([1, 2]) | beam.Map(lambda n: beam.Row(id=int(n), name=str(n)))
         _ = rows | managed.Write(
@@ -54,9 +55,9 @@ def test_yaml_has_the_same_under_its_own_names(spark: Any, postgresql: Sql) -> N
     postgresql("CREATE TABLE target (id int, name text)")
     server = postgresql.server
     place = {"url": server.url, "username": server.user, "password": server.password}
-    login = ", ".join(f"{key}: {json.dumps(value)}" for key, value in place.items())
+    given = ", ".join(f"{key}: {json.dumps(value)}" for key, value in place.items())
     with beam.Pipeline(SparkRunner(session=spark)) as p:
-        _ = p | yaml_transform.YamlTransform(PIPELINE.format(login=login))
+        _ = p | yaml_transform.YamlTransform(PIPELINE.format(login=given))
     assert postgresql.rows("SELECT * FROM target ORDER BY id") == [("2", "b"), ("3", None)]
 
 
@@ -72,11 +73,7 @@ def test_mariadb_keeps_types_and_runs_first_statements(spark: Any, mariadb: Sql)
         " 12345678901234567890123456789012345.5, 18446744073709551615, 'b')"
     )
     mariadb("CREATE TABLE copied LIKE typed")
-    place = {
-        "jdbc_url": mariadb.server.url,
-        "username": mariadb.server.user,
-        "password": mariadb.server.password,
-    }
+    place = login(mariadb)
     with beam.Pipeline(SparkRunner(session=spark)) as p:
         rows = p | managed.Read(
             managed.MYSQL,

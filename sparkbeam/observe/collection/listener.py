@@ -9,13 +9,14 @@ from collections.abc import Callable
 from typing import Any
 
 from sparkbeam.common.background import background_thread
-from sparkbeam.common.datagrams import LARGEST, receiver
+from sparkbeam.common.datagrams import LARGEST
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import setting
 from sparkbeam.upstream.spark import is_connect
 from sparkbeam.wire.reports import Reporter, Signal
 
 _LOOPBACK = "127.0.0.1"
+_RECEIVE_BUFFER = 1 << 20
 _IDLE_SECONDS = 1.0
 _CLOSE_SECONDS = 0.2
 
@@ -40,7 +41,14 @@ class Listener:
         self._note = note
         self._token = secrets.token_hex(16)
         self._closed = threading.Event()
-        self._socket = receiver(bind, _IDLE_SECONDS)
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        try:
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _RECEIVE_BUFFER)
+            self._socket.settimeout(_IDLE_SECONDS)
+            self._socket.bind((bind, 0))
+        except OSError:
+            self._socket.close()
+            raise
         self.reporter = Reporter(host, self._socket.getsockname()[1], self._token)
         self._thread = background_thread(self._receive, "sparkbeam-progress")
         self._thread.start()

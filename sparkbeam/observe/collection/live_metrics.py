@@ -252,11 +252,7 @@ class _Attempts:
                 yield stage, _infos(live[-1:])
 
     def infos(self) -> Infos:
-        self._add_up()
-        return [*self._lost, *(info for sums in self._sums.values() for info in sums)]
-
-    def _add_up(self) -> None:
-        """Add up the metrics of tasks that have changed."""
+        # Only the metrics of tasks that have changed are added up again.
         changed: dict[_Key, list[_Attempt]] = defaultdict(list)
         for key, of_task in self._open.items():
             group = _group(key)
@@ -264,6 +260,7 @@ class _Attempts:
                 changed[group] += of_task.values()
         for group, attempts in changed.items():
             self._sums[group] = consolidate(_infos(attempts))
+        return [*self._lost, *(info for sums in self._sums.values() for info in sums)]
 
 
 def _group(key: _Key) -> _Key:

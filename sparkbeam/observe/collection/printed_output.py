@@ -71,13 +71,12 @@ class OutputListener:
         self._selector = selectors.DefaultSelector()
         self._guests = Guests[socket.socket](self._forget, _GREETING_SECONDS, _MOST_WORKERS)
         self._pause: float | None = None
-        server = socket.create_server((_LOOPBACK, 0), backlog=128)
-        server.setblocking(False)
-        self._selector.register(server, selectors.EVENT_READ)
-        self._waker, awake = socket.socketpair()
-        self._selector.register(awake, selectors.EVENT_READ)
-        self._server, self._awake = server, awake
-        self.relay = Relay(server.getsockname()[1], self._token)
+        self._server = socket.create_server((_LOOPBACK, 0), backlog=128)
+        self._server.setblocking(False)
+        self._selector.register(self._server, selectors.EVENT_READ)
+        self._waker, self._awake = socket.socketpair()
+        self._selector.register(self._awake, selectors.EVENT_READ)
+        self.relay = Relay(self._server.getsockname()[1], self._token)
         self._thread = background_thread(self._run, "sparkbeam-output")
         self._thread.start()
 

@@ -2,7 +2,6 @@
 
 import statistics
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
 
 from apache_beam.metrics import monitoring_infos
 
@@ -74,26 +73,23 @@ class _Figures:
         self._millis: dict[str, int] = {}
         self._refused: dict[str, dict[str, int]] = {}
         for info in infos:
-            self._take(info)
-
-    def _take(self, info: Any) -> None:
-        labels = info.labels
-        pcollection = labels.get(monitoring_infos.PCOLLECTION_LABEL, "")
-        step = labels.get(monitoring_infos.PTRANSFORM_LABEL, "")
-        if info.urn == monitoring_infos.ELEMENT_COUNT_URN:
-            self._elements[pcollection] = monitoring_infos.extract_counter_value(info)
-        elif info.urn == monitoring_infos.SAMPLED_BYTE_SIZE_URN:
-            count, total, *_ = monitoring_infos.extract_distribution(info)
-            if count:
-                self._sizes[pcollection] = total / count
-        elif info.urn == monitoring_infos.TOTAL_MSECS_URN:
-            self._millis[step] = monitoring_infos.extract_counter_value(info)
-        elif labels.get(monitoring_infos.NAMESPACE_LABEL) == NAMESPACE:
-            name = labels.get(monitoring_infos.NAME_LABEL, "")
-            if name.startswith(REFUSED_BLOCKS):
-                reasons = self._refused.setdefault(step, {})
-                count = monitoring_infos.extract_counter_value(info)
-                reasons[name.removeprefix(REFUSED_BLOCKS)] = count
+            labels = info.labels
+            pcollection = labels.get(monitoring_infos.PCOLLECTION_LABEL, "")
+            step = labels.get(monitoring_infos.PTRANSFORM_LABEL, "")
+            if info.urn == monitoring_infos.ELEMENT_COUNT_URN:
+                self._elements[pcollection] = monitoring_infos.extract_counter_value(info)
+            elif info.urn == monitoring_infos.SAMPLED_BYTE_SIZE_URN:
+                count, total, *_ = monitoring_infos.extract_distribution(info)
+                if count:
+                    self._sizes[pcollection] = total / count
+            elif info.urn == monitoring_infos.TOTAL_MSECS_URN:
+                self._millis[step] = monitoring_infos.extract_counter_value(info)
+            elif labels.get(monitoring_infos.NAMESPACE_LABEL) == NAMESPACE:
+                name = labels.get(monitoring_infos.NAME_LABEL, "")
+                if name.startswith(REFUSED_BLOCKS):
+                    reasons = self._refused.setdefault(step, {})
+                    count = monitoring_infos.extract_counter_value(info)
+                    reasons[name.removeprefix(REFUSED_BLOCKS)] = count
 
     def elements(self, pcollections: Iterable[str]) -> int:
         return sum(self._elements.get(pcollection, 0) for pcollection in pcollections)

@@ -17,7 +17,6 @@ from sparkbeam.observe.figures.progress import (
 )
 from sparkbeam.observe.figures.rates import is_long_ago, recent_rate, seconds_behind
 from sparkbeam.plan.model import Plan
-from sparkbeam.wire.messages import Holder
 from sparkbeam.wire.reports import TaskReport
 from sparkbeam.wire.timestamps import MIN_MICROS
 
@@ -107,6 +106,8 @@ def _stage_progress(
     if not batches:  # The program has a new stage, and has not run it.
         return StageProgress(name, state)
     last = batches[-1].stages[id]
+    held = last.holder
+    until = None if held is None or held.until is None else Timestamp(micros=held.until)
     return StageProgress(
         name=name,
         state=state,
@@ -120,13 +121,8 @@ def _stage_progress(
         dropped_late=last.dropped_late,
         tasks_busy=last.busy[0],
         busiest_task=last.busy[1],
-        holder=None if last.holder is None else _holder(last.holder),
+        holder=None if held is None else WatermarkHolder(held.key, held.what, until, held.step),
     )
-
-
-def _holder(holder: Holder) -> WatermarkHolder:
-    until = None if holder.until is None else Timestamp(micros=holder.until)
-    return WatermarkHolder(holder.key, holder.what, until, holder.step)
 
 
 def _timestamp(watermark: int) -> Timestamp | None:

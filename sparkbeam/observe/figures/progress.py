@@ -281,7 +281,11 @@ def headline(progress: Progress, seconds: float | None = None) -> str:
     after = "" if seconds is None else f"after {duration(seconds)}"
     if isinstance(progress, StreamingProgress):
         return joined(*_of_query(progress), after)
-    return " ".join(filter(None, [joined(*_of_stages(progress)), after]))
+    others = (StageState.RUNNING, StageState.FAILED, StageState.STOPPED)
+    counts = [(progress.count(state), state) for state in others]
+    done = f"{progress.count(StageState.DONE)} of {len(progress.stages)} stages done"
+    stages = joined(done, *(f"{count} {state}" for count, state in counts if count))
+    return f"{stages} {after}".rstrip()
 
 
 def progress_html(progress: Progress, seconds: float | None = None) -> str:
@@ -293,13 +297,6 @@ def progress_html(progress: Progress, seconds: float | None = None) -> str:
     if isinstance(progress, StreamingProgress) and progress.partitions:
         table += table_html(PARTITION_COLUMNS, map(partition_texts, progress.partitions))
     return f"<div>{table}<div>{escape(headline(progress, seconds))}</div></div>"
-
-
-def _of_stages(progress: PipelineProgress) -> list[str]:
-    others = (StageState.RUNNING, StageState.FAILED, StageState.STOPPED)
-    counts = [(progress.count(state), state) for state in others]
-    done = f"{progress.count(StageState.DONE)} of {len(progress.stages)} stages done"
-    return [done, *(f"{count} {state}" for count, state in counts if count)]
 
 
 def _of_query(progress: StreamingProgress) -> list[str]:

@@ -119,7 +119,9 @@ class RunSummary:
     def _lines(self) -> Iterator[str]:
         told: set[int] = set()
         for stage in self.stages:
-            yield f"{line(stage.name)}{_of_tasks(stage)}"
+            skew = f"median {stage.median_task:,} elements per task, at most {stage.largest_task:,}"
+            tasks = joined(counted(stage.tasks, "task"), skew if stage.tasks > 1 else "")
+            yield f"{line(stage.name)}: {tasks}" if stage.tasks else line(stage.name)
             for spark in stage.spark:
                 again = f"Spark's stage {spark.id}, as above"
                 yield f"  {again if spark.id in told else '; '.join(spark_texts(spark))}"
@@ -180,10 +182,3 @@ def spark_texts(stage: SparkStage) -> Iterator[str]:
         yield (
             f"{size(stage.spilled_memory_bytes)} spilled, {size(stage.spilled_disk_bytes)} on disk"
         )
-
-
-def _of_tasks(stage: StageSummary) -> str:
-    if not stage.tasks:
-        return ""
-    skew = f"median {stage.median_task:,} elements per task, at most {stage.largest_task:,}"
-    return f": {joined(counted(stage.tasks, 'task'), skew if stage.tasks > 1 else '')}"

@@ -5,7 +5,6 @@ from html import escape
 
 from sparkbeam.common.display_text import line
 
-_LEFT, _RIGHT = "left", "right"
 _MOST_ROWS = 200
 
 
@@ -23,7 +22,7 @@ def table_html(
         colours: of some texts in other columns than the first.
     """
     listed = list(rows)
-    sides = [_LEFT if index < left else _RIGHT for index in range(len(head))]
+    sides = ["left" if index < left else "right" for index in range(len(head))]
     lines = [_row("th", head, sides, {})]
     lines += [_row("td", row, sides, colours or {}) for row in listed[:_MOST_ROWS]]
     if len(listed) > _MOST_ROWS:

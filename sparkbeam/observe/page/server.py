@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from html import escape
 from importlib import resources
 from string import Template
 from typing import Any
@@ -146,8 +147,14 @@ class PageServer:
         try:
             self._loop = loop = asyncio.new_event_loop()
             asyncio.set_event_loop(loop)
+            application = Application(
+                [(r"/([^/]+)/(state[.]json)?", _PageHandler, {"server": self, "told": set()})],
+                default_handler_class=_NotFound,
+                # A path has a token in it.
+                log_function=lambda handler: None,
+            )
             server = HTTPServer(
-                _application(self),
+                application,
                 max_header_size=_HEADER_BYTES,
                 max_body_size=0,
                 idle_connection_timeout=_IDLE_SECONDS,
@@ -206,15 +213,6 @@ class _Door:
         self.guests.forget(IOStream.closed)
         self.guests.sweep()
         self._loop.call_later(_SWEEP_SECONDS, self._sweep)
-
-
-def _application(server: PageServer) -> Application:
-    return Application(
-        [(r"/([^/]+)/(state[.]json)?", _PageHandler, {"server": server, "told": set()})],
-        default_handler_class=_NotFound,
-        # A path has a token in it.
-        log_function=lambda handler: None,
-    )
 
 
 class _Handler(RequestHandler):
@@ -306,8 +304,6 @@ _DIGITS = 15
 
 
 def _html(page: ServedPage, nonce: str) -> str:
-    from html import escape
-
     folder = resources.files(__package__)
     parts = {
         name: folder.joinpath(f"page.{name}").read_text(encoding="utf-8")

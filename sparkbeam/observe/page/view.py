@@ -145,13 +145,15 @@ def _batch(stage: StageProgress, summary: StageSummary) -> tuple[list[Fact], tup
     """Return the figures of a stage of a batch, and those in the graph."""
     running = max(0, stage.tasks_started - stage.tasks_done)
     texts = batch_texts(stage)
+    could = [step for step in summary.steps if step.columns]
+    taken = sum(step.columns.startswith("columns") and not step.refused for step in could)
     facts = [
         *((column, texts[column]) for column in ("state", "tasks")),
         ("running", f"{running:,}" if running else ""),
         *((column, texts[column]) for column in ("elements", "rate", "time")),
         ("time in steps", time_in_steps(summary)),
         ("largest task", _skew(summary)),
-        ("over columns", _columns(summary)),
+        ("over columns", f"{taken} of {len(could)} steps" if could else ""),
         *(("", "; ".join(spark_texts(spark))) for spark in summary.spark),
     ]
     tasks, elements = (
@@ -211,10 +213,3 @@ def _skew(summary: StageSummary) -> str:
     if summary.tasks < 2 or summary.skew is None:
         return ""
     return f"{summary.largest_task:,} elements, {summary.skew:.1f} times the median"
-
-
-def _columns(summary: StageSummary) -> str:
-    """Format the number of steps that run over columns without refused blocks."""
-    could = [step for step in summary.steps if step.columns]
-    taken = sum(step.columns.startswith("columns") and not step.refused for step in could)
-    return f"{taken} of {len(could)} steps" if could else ""

@@ -65,7 +65,12 @@ class CheckpointView:
             lost = PageContent("gone", False, (), (), error=str(error))
             return lost.content(self._redaction)
         self._over = found.is_over
-        self._remember(found.progress.micro_batch)
+        last = found.progress.micro_batch
+        for number in range(max(self._known, last - _KEPT) + 1, last + 1):
+            batch = stored_batch(self._feedback, number)
+            if batch is not None:
+                self._history.record_batch(batch)
+        self._known = last
         now = self._clock()
         sign = found.sign
         silent = None if sign is None else sign.gone(now)
@@ -86,14 +91,6 @@ class CheckpointView:
 
     def history(self, since: int) -> list[SecondSummary]:
         return self._history.since(since)
-
-    def _remember(self, last: int) -> None:
-        """Read micro-batches from the checkpoint that have not been read yet."""
-        for number in range(max(self._known, last - _KEPT) + 1, last + 1):
-            batch = stored_batch(self._feedback, number)
-            if batch is not None:
-                self._history.record_batch(batch)
-        self._known = last
 
 
 _GONE = (

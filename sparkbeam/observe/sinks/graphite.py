@@ -5,17 +5,18 @@ It is the equivalent of Beam Java's ``MetricsGraphiteSink``.
 
 import re
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from sparkbeam.observe.sinks.metrics_sink import MetricsSink, PushedMetrics
-from sparkbeam.observe.sinks.readings import ATTEMPTED, DISTRIBUTION, Reading, readings
+from sparkbeam.observe.sinks.readings import ATTEMPTED, DISTRIBUTION, readings
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.wire.reports import NAMESPACE
 
 _SECONDS = 5.0
 _WHITESPACE = re.compile(r"\s+")
+_PARTS = ("min", "max", "count", "sum", "mean")
 
 
 class GraphiteSink(MetricsSink):
@@ -40,20 +41,13 @@ class GraphiteSink(MetricsSink):
 def lines(metrics: PushedMetrics) -> Iterator[str]:
     """Yield a line per value, with the time of the push or, for gauges, of the update."""
     for reading in readings(metrics):
-        path = ".".join(filter(None, ["beam", reading.kind, *_nodes(reading)]))
+        nodes = [*reading.labels.values()]
+        if "result" not in reading.labels:  # It is one of the runner's.
+            name = reading.metric.removeprefix(f"{NAMESPACE}.")
+            nodes = [NAMESPACE, name, "/".join(nodes), ATTEMPTED]
+        path = ".".join(filter(None, ["beam", reading.kind, *nodes]))
         values = {"value": reading.value}
         if reading.kind == DISTRIBUTION:
             values = {part: getattr(reading.value, part) for part in _PARTS}
         for part, value in values.items():
             yield f"{_WHITESPACE.sub('_', f'{path}.{part}')} {value} {int(reading.time)}\n"
-
-
-def _nodes(reading: Reading) -> Iterable[str]:
-    """Return namespace, name, step and result."""
-    if "result" in reading.labels:
-        return reading.labels.values()
-    name = reading.metric.removeprefix(f"{NAMESPACE}.")
-    return NAMESPACE, name, "/".join(reading.labels.values()), ATTEMPTED
-
-
-_PARTS = ("min", "max", "count", "sum", "mean")

@@ -61,9 +61,7 @@ def _entry(metric: MetricResult, value: Any) -> dict[str, Any]:
 def _of_runner(metric: RunnerMetric, now: float) -> dict[str, Any]:
     is_gauge = metric.kind is RunnerMetricKind.GAUGE
     return {
-        "attempted": (
-            {"timestamp": _time(now), "value": metric.value} if is_gauge else metric.value
-        ),
+        "attempted": _gauge(metric.value, now) if is_gauge else metric.value,
         "name": {"name": metric.name, "namespace": NAMESPACE},
         "step": "",
         **metric.labels,
@@ -71,22 +69,15 @@ def _of_runner(metric: RunnerMetric, now: float) -> dict[str, Any]:
 
 
 def _distribution(value: Any) -> dict[str, Any]:
-    is_empty = value.count == 0
-    return {
-        "count": value.count,
-        "max": None if is_empty else value.max,
-        "mean": None if is_empty else value.mean,
-        "min": None if is_empty else value.min,
-        "sum": value.sum,
-    }
+    parts = {part: getattr(value, part) if value.count else None for part in ("max", "mean", "min")}
+    return {"count": value.count, "sum": value.sum, **parts}
 
 
-def _gauge(value: Any) -> dict[str, Any]:
-    return {"timestamp": _time(value.timestamp), "value": value.value}
-
-
-def _string_set(value: Any) -> dict[str, Any]:
-    return {"stringSet": sorted(value)}
+def _gauge(value: int, seconds: float) -> dict[str, Any]:
+    """Return a value with its time as ISO 8601 with milliseconds."""
+    stamp = datetime.fromtimestamp(round(seconds * 1000) / 1000, UTC)
+    text = stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return {"timestamp": text, "value": value}
 
 
 def _bounded_trie(value: Any) -> dict[str, Any]:
@@ -94,16 +85,10 @@ def _bounded_trie(value: Any) -> dict[str, Any]:
     return {"result": sorted(paths)}
 
 
-def _time(seconds: float) -> str:
-    """Format a time as ISO 8601 with milliseconds."""
-    stamp = datetime.fromtimestamp(round(seconds * 1000) / 1000, UTC)
-    return stamp.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 _KINDS: tuple[tuple[str, str, Any], ...] = (
     ("counters", MetricResults.COUNTERS, int),
     ("distributions", MetricResults.DISTRIBUTIONS, _distribution),
-    ("gauges", MetricResults.GAUGES, _gauge),
-    ("stringSets", MetricResults.STRINGSETS, _string_set),
+    ("gauges", MetricResults.GAUGES, lambda gauge: _gauge(gauge.value, gauge.timestamp)),
+    ("stringSets", MetricResults.STRINGSETS, lambda value: {"stringSet": sorted(value)}),
     ("boundedTries", MetricResults.BOUNDED_TRIES, _bounded_trie),
 )

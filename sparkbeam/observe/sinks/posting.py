@@ -33,13 +33,10 @@ def post(url: str, body: bytes, kind: str, headers: Mapping[str, str] | None = N
     except requests.Timeout:
         raise TimeoutError(f"{shown_url(url)} did not respond in time.") from None
     except (requests.RequestException, ValueError) as error:
-        raise ConnectionError(f"{shown_url(url)}: {redaction(_reason(error))}") from None
+        cause: BaseException = error
+        while cause.__context__ is not None:  # Messages of requests repeat whole URLs.
+            cause = cause.__context__
+        reason = redaction(f"{type(cause).__name__}: {cause}")
+        raise ConnectionError(f"{shown_url(url)}: {reason}") from None
     if status != requests.codes.ok:
         raise ConnectionError(f"{shown_url(url)} returned status {status}, not 200.")
-
-
-def _reason(error: BaseException) -> str:
-    """Return the root cause of an error of ``requests``, whose message repeats whole URLs."""
-    while error.__context__ is not None:
-        error = error.__context__
-    return f"{type(error).__name__}: {error}"

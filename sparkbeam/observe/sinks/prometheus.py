@@ -1,7 +1,6 @@
 """Sink for Prometheus: an endpoint to scrape, or pushes to a push gateway."""
 
 import socket
-import threading
 import time
 from collections.abc import Iterable
 from functools import partial
@@ -17,6 +16,7 @@ from prometheus_client.exposition import ThreadingWSGIServer, basic_auth_handler
 from prometheus_client.registry import Collector
 
 from sparkbeam.common.acceptor import PAUSE_SECONDS, Full, Guests, accepted, is_at_home
+from sparkbeam.common.background import background_thread
 from sparkbeam.observe.sinks.metrics_sink import MetricsSink, PushedMetrics
 from sparkbeam.observe.sinks.readings import COUNTER, DISTRIBUTION, readings
 from sparkbeam.options.metrics_options import address
@@ -62,7 +62,12 @@ class PrometheusSink(MetricsSink):
         if self._gateway is not None:
             self._push(self._gateway)
         elif self._server is None:
-            self._server = _serving(*self._address, self._registry)
+            host, port = self._address
+            family, *_, place = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+            self._server = _Server(host, place[:2], family)
+            self._server.set_app(make_wsgi_app(self._registry))
+            serve = partial(self._server.serve_forever, _CLOSE_SECONDS)
+            background_thread(serve, "sparkbeam-prometheus").start()
 
     def close(self) -> None:
         """Stop the endpoint; a gateway keeps its metrics."""
@@ -160,24 +165,6 @@ def _hang_up(connection: socket.socket) -> None:
     connection.shutdown(socket.SHUT_RDWR)
 
 
-def _serving(host: str, port: int, registry: CollectorRegistry) -> Any:
-    """Start an endpoint, served by threads of its own.
-
-    Raises:
-        OSError: the address is in use.
-    """
-    family, *_, found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-    server = _Server(host, found[:2], family)
-    server.set_app(make_wsgi_app(registry))
-    threading.Thread(
-        target=server.serve_forever,
-        args=(_CLOSE_SECONDS,),
-        name="sparkbeam-prometheus",
-        daemon=True,
-    ).start()
-    return server
-
-
 class _Latest(Collector):
     """The metrics of the last push, in the data model of Prometheus.
 
@@ -206,10 +193,7 @@ def families(metrics: PushedMetrics) -> Iterable[Metric]:
                 family = CounterMetricFamily if reading.kind == COUNTER else GaugeMetricFamily
                 text = f"{full} of {'each step' if 'step' in reading.labels else 'the pipeline'}."
                 found[full] = family(full, text, labels=tuple(reading.labels))
-            found[full].add_metric([*map(_text, reading.labels.values())], value)
+            # Labels have to be encoded as UTF-8.
+            labels = [text.encode(errors="replace").decode() for text in reading.labels.values()]
+            found[full].add_metric(labels, value)
     return found.values()
-
-
-def _text(label: str) -> str:
-    """Return a label that can be encoded as UTF-8."""
-    return label.encode(errors="replace").decode()

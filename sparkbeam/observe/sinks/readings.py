@@ -50,19 +50,11 @@ def readings(metrics: PushedMetrics) -> Iterator[Reading]:
                     "step": metric.key.step or "",
                     "result": result,
                 }
-                if not _is_set(kind, value):
+                if value is None or (kind == DISTRIBUTION and not value.count):
                     continue
-                if kind == GAUGE:
-                    yield Reading("beam.gauge", kind, labels, value.value, float(value.timestamp))
-                else:
+                if kind != GAUGE:
                     yield Reading(f"beam.{kind}", kind, labels, value, metrics.time)
+                elif value.value is not None:
+                    yield Reading("beam.gauge", kind, labels, value.value, float(value.timestamp))
     for own in metrics.runner:
         yield Reading(f"sparkbeam.{own.name}", own.kind, own.labels, own.value, metrics.time)
-
-
-def _is_set(kind: str, value: Any) -> bool:
-    if value is None:
-        return False
-    if kind == GAUGE:
-        return value.value is not None
-    return kind == COUNTER or value.count > 0

@@ -28,17 +28,15 @@ def _new_sink(name: str, options: Any) -> MetricsSink:
     module, _, kind = metrics_options.SINKS.get(name, name).rpartition(".")
     try:
         found = getattr(import_module(module), kind)
-    except ImportError as error:
-        missing = (error.name or "").partition(".")[0]
+    except AttributeError:
+        raise _wrong(name, f"does not exist: module {module} has no {kind}") from None
+    except Exception as error:
+        missing = (error.name or "").partition(".")[0] if isinstance(error, ImportError) else ""
         if name in metrics_options.SINKS and missing in _LIBRARIES:
             raise ConfigurationError(
                 f"--metrics_sink={name} needs the package {missing}: "
                 f"pip install 'sparkbeam[{name}]'."
             ) from error
-        raise _wrong(name, f"cannot be imported: {_text(error, options)}") from error
-    except AttributeError:
-        raise _wrong(name, f"does not exist: module {module} has no {kind}") from None
-    except Exception as error:
         raise _wrong(name, f"cannot be imported: {_text(error, options)}") from error
     if not (isinstance(found, type) and issubclass(found, MetricsSink)):
         raise _wrong(name, "is not a subclass of sparkbeam.MetricsSink")

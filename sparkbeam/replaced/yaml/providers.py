@@ -68,8 +68,6 @@ _SQL = "Sql"
 @functools.cache
 def _renamed(kind: str, provider: Any, system: str, group: str) -> Any:
     """Return the provider of a type, whose arguments have the names of Beam's provider."""
-    from apache_beam.yaml import yaml_provider
-
     names = names_of(kind, provider)
     shown_as = {key: name for name, key in names.items()}
 
@@ -78,7 +76,7 @@ def _renamed(kind: str, provider: Any, system: str, group: str) -> Any:
         renamed = {names.get(name, name): value for name, value in given.items()}
         return transform_for(group, system, ManagedConfig(kind, renamed, shown_as))
 
-    return yaml_provider.InlineProvider({kind: make})
+    return _inline(kind, make)
 
 
 @functools.cache

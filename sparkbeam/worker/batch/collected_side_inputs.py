@@ -6,7 +6,7 @@ A worker reads the parts that a DoFn needs and keeps no more than a page cache.
 import os
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from sparkbeam.wire.side_content import SELECT, SideInputData
 from sparkbeam.worker.side_inputs import SideInputs
@@ -20,15 +20,12 @@ class CollectedSideInputs(SideInputs):
 
     def _runs(self, transform_id: str, name: str, key: bytes) -> Iterable[bytes]:
         data = self._data[transform_id, name]
-        return data.runs.get(key, ()) if data.path is None else _runs_of_file(data.path, key)
+        if data.path is None:
+            return data.runs.get(key, ())
+        return (run for (run,) in _connect(data.path).execute(SELECT, (key,)))
 
 
 _connections = threading.local()
-
-
-def _runs_of_file(path: str, key: bytes) -> Iterator[bytes]:
-    for (run,) in _connect(path).execute(SELECT, (key,)):
-        yield run
 
 
 def _connect(path: str) -> sqlite3.Connection:

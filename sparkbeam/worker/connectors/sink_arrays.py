@@ -39,16 +39,24 @@ class _WrongType(Exception):
 _REFUSALS = (_WrongType, pa.ArrowException, TypeError, ValueError, ArithmeticError)
 
 
-def columns_of_elements(elements: Sequence[Any], schema: pa.Schema) -> list[pa.Array]:
+def columns_of_elements(
+    elements: Sequence[Any], fields: Iterable[pa.Field], path: str = ""
+) -> list[pa.Array]:
     """Return the columns of elements with fields.
 
     Args:
         elements: rows, NamedTuples or dictionaries, or tuples with a value for each column.
+        path: the name of the column that holds them, for messages; empty for rows.
 
     Raises:
         ValueError: a value does not fit its column.
     """
-    return _fields_of(elements, schema, "")
+    found = [*fields]
+    columns = _columns([field.name for field in found], elements, path)
+    return [
+        array_of_values(column, field, _joined(path, field.name))
+        for field, column in zip(found, columns, strict=True)
+    ]
 
 
 def array_of_values(values: Sequence[Any], field: pa.Field, path: str) -> pa.Array:
@@ -79,7 +87,7 @@ def array_of_values(values: Sequence[Any], field: pa.Field, path: str) -> pa.Arr
 
 def _nested(values: Sequence[Any], types: set[type], kind: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_struct(kind):
-        return _structs(kind, _fields_of(values, kind, path), len(values))
+        return _structs(kind, columns_of_elements(values, kind, path), len(values))
     is_part, exact = (_is_map, _MAPS) if pa.types.is_map(kind) else (_is_list, _LISTS)
     if not types <= exact:
         for value in values:
@@ -133,16 +141,6 @@ def _is_list(value: Any) -> bool:
         or isinstance(value, list)
         or (isinstance(value, Sequence) and not isinstance(value, without))
     )
-
-
-def _fields_of(values: Sequence[Any], fields: Iterable[pa.Field], path: str) -> list[pa.Array]:
-    """Return the columns of values with fields."""
-    found = [*fields]
-    columns = _columns([field.name for field in found], values, path)
-    return [
-        array_of_values(column, field, _joined(path, field.name))
-        for field, column in zip(found, columns, strict=True)
-    ]
 
 
 def _columns(names: list[str], values: Sequence[Any], path: str) -> list[Sequence[Any]]:
@@ -203,7 +201,7 @@ def _joined(path: str, name: str) -> str:
 
 def _scalars(values: Sequence[Any], types: set[type], kind: pa.DataType, path: str) -> pa.Array:
     try:
-        if types <= _scalar_of(kind).exact:
+        if types <= {NoneType, *_scalar_of(kind).exact}:
             return _array(values, kind)
         convert = _scalar_of(kind).convert
         return _array([v if v is None else convert(_plain(v), kind) for v in values], kind)
@@ -334,48 +332,39 @@ class _Scalar:
     Attributes:
         takes: the values that it takes, for messages.
         convert: makes a value of Python one that Arrow takes.
-        exact: the types whose values Arrow takes or refuses rightly.
+        exact: the types, beside that of None, whose values Arrow takes or refuses rightly.
         limit: the reason for messages if a value of a right type does not fit.
     """
 
     takes: str
     convert: Callable[[Any, pa.DataType], Any]
-    exact: frozenset[type]
+    exact: tuple[type, ...] = ()
     limit: str = "is out of range"
-
-
-def _scalar(
-    takes: str,
-    convert: Callable[[Any, pa.DataType], Any],
-    *exact: type,
-    limit: str = "is out of range",
-) -> _Scalar:
-    return _Scalar(takes, convert, frozenset([NoneType, *exact]), limit)
 
 
 _YEARS = "is outside the years 1 to 9999, or between two microseconds"
 _RANGE = "is out of range, or between two microseconds"
 _INTEGERS = (*(int, np.int8, np.int16, np.int32, np.int64), *(np.uint8, np.uint16, np.uint32))
 _FLOATS = (float, np.float16, np.float32, np.float64)
-_WHOLE = _scalar("an int", _integer, *_INTEGERS)
-_REAL = _scalar("a float", _float, int, *_FLOATS, limit="exceeds its range or precision")
+_WHOLE = _Scalar("an int", _integer, _INTEGERS)
+_REAL = _Scalar("a float", _float, (int, *_FLOATS), "exceeds its range or precision")
 _SCALARS: Mapping[int, _Scalar] = {
     **{kind().id: _WHOLE for kind in (pa.int8, pa.int16, pa.int32, pa.int64)},
     **{kind().id: _REAL for kind in (pa.float32, pa.float64)},
-    pa.bool_().id: _scalar("a bool", _of(bool), bool, np.bool_),
-    pa.string().id: _scalar("a str", _of(str), str, limit="has an unpaired surrogate"),
-    pa.binary().id: _scalar("bytes", _binary, bytes, bytearray),
-    pa.decimal128(1).id: _scalar(
-        "a Decimal", _decimal, Decimal, limit="has too many digits, or is not finite"
+    pa.bool_().id: _Scalar("a bool", _of(bool), (bool, np.bool_)),
+    pa.string().id: _Scalar("a str", _of(str), (str,), "has an unpaired surrogate"),
+    pa.binary().id: _Scalar("bytes", _binary, (bytes, bytearray)),
+    pa.decimal128(1).id: _Scalar(
+        "a Decimal", _decimal, (Decimal,), "has too many digits, or is not finite"
     ),
-    pa.date32().id: _scalar("a date, datetime or Timestamp", _date, date, limit=_YEARS),
-    pa.timestamp("us").id: _scalar("a Timestamp or datetime", _timestamp, datetime, limit=_YEARS),
-    pa.duration("us").id: _scalar("a timedelta or Duration", _interval, limit=_RANGE),
-    pa.time64("ns").id: _scalar("a time", _of(time), time),
-    pa.null().id: _scalar("None", _of(NoneType)),
+    pa.date32().id: _Scalar("a date, datetime or Timestamp", _date, (date,), _YEARS),
+    pa.timestamp("us").id: _Scalar("a Timestamp or datetime", _timestamp, (datetime,), _YEARS),
+    pa.duration("us").id: _Scalar("a timedelta or Duration", _interval, limit=_RANGE),
+    pa.time64("ns").id: _Scalar("a time", _of(time), (time,)),
+    pa.null().id: _Scalar("None", _of(NoneType)),
 }
 """By the number of Arrow's type."""
-_LOCAL = _scalar("a Timestamp or datetime", _timestamp, limit=_YEARS)
+_LOCAL = _Scalar("a Timestamp or datetime", _timestamp, limit=_YEARS)
 
 
 def _scalar_of(kind: pa.DataType) -> _Scalar:

@@ -134,9 +134,6 @@ class PackTimed(PackArrow):
 class PackStamped(PackArrow):
     """The same with the timestamp of each element, in microseconds, in a last column."""
 
-    def __init__(self, schema: pa.Schema) -> None:
-        super().__init__(schema)
-
     @property
     def is_for_query(self) -> bool:
         return True

@@ -77,7 +77,11 @@ class RowReader:
             self._note(batch.columns[-1], micros)
         else:
             self._note_one("", most)
-        rows = self._maker.column(self._all_columns(columns, batch.num_rows))
+        if self._spec.needed is not None:  # The others get placeholders.
+            found = dict(zip(self._spec.needed, columns, strict=True))
+            wanted = [found.get(name) for name in self._spec.columns]
+            columns = self._maker.filled(wanted, batch.num_rows)
+        rows = self._maker.column(columns)
         size = column_rows(len(rows), batch.nbytes)
         template = windowed_value.create(None, least, self._windows)
         for start in range(0, len(rows), size):
@@ -85,13 +89,6 @@ class RowReader:
             some = rows[part]
             values = some if self._spec.in_columns else some.values()
             yield Block(template, values, None if stamps is None else stamps[part])
-
-    def _all_columns(self, columns: list[pa.Array], count: int) -> list[pa.Array]:
-        """Return the columns, with placeholders for those that are not read."""
-        if self._spec.needed is None:
-            return columns
-        found = dict(zip(self._spec.needed, columns, strict=True))
-        return self._maker.filled([found.get(name) for name in self._spec.columns], count)
 
     def _note(self, partitions: pa.Array, micros: Micros) -> None:
         found = partitions.dictionary_encode(null_encoding="encode")

@@ -5,7 +5,7 @@ While the window has other timers it waits for the last of them, so that callbac
 whole.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from apache_beam.coders import coder_impl
@@ -66,12 +66,17 @@ class Timers:
         self.streams: dict[Family, TimerStream] = {}
         self._domain: dict[Family, int] = {}
         self._coders: dict[Family, Any] = {}
-        payloads = list(_stateful(descriptor))
-        self.steps = [step for step, _ in payloads]
-        for family, spec in _families(payloads):
-            self.streams[family] = TimerStream()
-            event_time = spec.time_domain == beam_runner_api_pb2.TimeDomain.EVENT_TIME
-            self._domain[family] = EVENT_TIME if event_time else PROCESSING_TIME
+        self.steps: list[str] = []
+        for step, transform in descriptor.transforms.items():
+            if transform.spec.urn != _PAR_DO:
+                continue
+            payload = par_do_payload(transform.spec.payload)
+            if payload.state_specs or payload.timer_family_specs:
+                self.steps.append(step)
+            for name, spec in payload.timer_family_specs.items():
+                self.streams[step, name] = TimerStream()
+                event_time = spec.time_domain == beam_runner_api_pb2.TimeDomain.EVENT_TIME
+                self._domain[step, name] = EVENT_TIME if event_time else PROCESSING_TIME
         # A record knows the step by a name that it also has when its program starts again.
         self._stored = {(step, name): (state_name, name) for step, name in self.streams}
         self._known = {stored: family for family, stored in self._stored.items()}
@@ -99,7 +104,10 @@ class Timers:
         Those in event time come first. Each comes as a message to the bundle processor, which
         has run the callback when the next one is requested.
         """
-        while (due := self._pop_due()) is not None:
+        while due := (
+            self.record.pop_due(EVENT_TIME, self.moment.input_watermark)
+            or self.record.pop_due(PROCESSING_TIME, self.moment.processing_limit())
+        ):
             _, timer_id, payload = due
             if timer_id.startswith(EXPIRY):
                 self._expire(timer_id, payload)
@@ -124,10 +132,6 @@ class Timers:
             self.record.set_timer(timer_id, -domain, fire, None, window)
         else:
             self.forget(self.record, window)
-
-    def _pop_due(self) -> tuple[int, bytes, Any] | None:
-        due = self.record.pop_due(EVENT_TIME, self.moment.input_watermark)
-        return due or self.record.pop_due(PROCESSING_TIME, self.moment.processing_limit())
 
     def _set(self, family: Family, timer: userstate.Timer) -> None:
         stored = self._stored[family]
@@ -154,25 +158,6 @@ def parts_of(timer_id: bytes) -> tuple[str, str, bytes] | None:
         return None
     _, family, tag, window = timer_id[len(_USER) :].split(b"\0", 3)
     return family.decode(), tag.decode(), window
-
-
-def _stateful(
-    descriptor: beam_fn_api_pb2.ProcessBundleDescriptor,
-) -> Iterator[tuple[str, beam_runner_api_pb2.ParDoPayload]]:
-    """Yield the transforms that have state or timers."""
-    for transform_id, transform in descriptor.transforms.items():
-        if transform.spec.urn == _PAR_DO:
-            payload = par_do_payload(transform.spec.payload)
-            if payload.state_specs or payload.timer_family_specs:
-                yield transform_id, payload
-
-
-def _families(
-    payloads: Iterable[tuple[str, beam_runner_api_pb2.ParDoPayload]],
-) -> Iterator[tuple[Family, beam_runner_api_pb2.TimerFamilySpec]]:
-    for transform_id, payload in payloads:
-        for family_id, spec in payload.timer_family_specs.items():
-            yield (transform_id, family_id), spec
 
 
 _PAR_DO = bundle_processor.common_urns.primitives.PAR_DO.urn

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from apache_beam.coders import coder_impl, coders
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.wire.rows import BLOCK_CELL, COUNT_CELL, PLAIN_CELL
+from sparkbeam.wire.rows import BLOCK_CELL, COUNT_CELL, PLAIN_CELL, STAMPED_CELL
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.row_formats.group_values import RunCoder
 
@@ -60,6 +60,11 @@ class KeyCells:
     def encode(self, block: Block) -> bytes:
         """Return a block whose values share their timestamp as a cell."""
         return self.head(BLOCK_CELL, block.windowing) + self.values.encode(block.values)
+
+    def encode_stamped(self, block: Block, stamps: Iterable[int]) -> bytes:
+        """Return a block whose values have timestamps of their own as a cell."""
+        run = self.stamped.encode(list(zip(stamps, block.values, strict=True)))
+        return self.head(STAMPED_CELL, block.windowing) + run
 
     def blocks(self, cell: bytes) -> Iterable[Block]:
         """Return the content of a cell; blocks with the same windowing have the same template."""

@@ -4,11 +4,10 @@
 byte of ``value`` is the kind of the cell.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from apache_beam.coders import coder_impl, coders
-from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns import FallBack
@@ -18,16 +17,16 @@ from sparkbeam.wire.rows import (
     BLOCK_CELL,
     CELL_BYTES,
     COLUMN_CELL,
-    EXACT_CELL,
     PLAIN_CELL,
+    STAMPED_CELL,
     Row,
 )
-from sparkbeam.worker.blocks import SMALLEST_BLOCK, Block, in_blocks
+from sparkbeam.worker.blocks import BLOCK_SIZE, SMALLEST_BLOCK, Block, in_blocks
+from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.row_formats.column_cells import ColumnCoder
 from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 from sparkbeam.worker.slots import are_scattered, in_slots
-from sparkbeam.worker.value_columns import Column
 
 _FEWEST_ROWS = 32
 """Number of elements below which a column cell takes more time than the elements."""
@@ -45,24 +44,19 @@ class ChunkSink(Sink):
         super().__init__(output)
         coder, spreads = output.coder, output.port.spreads
         self._encode = coder.get_impl().encode_to_stream
-        self._encode_block = KeyCells(coder).encode
+        self._runs = KeyCells(coder)
         self._stream = coder_impl.create_OutputStream()
         self._seed = output.partition
         self._cells = 0
         self._limit = 1 if spreads else CELL_BYTES
         self._encode_columns = ColumnCoder(coder).encode
         self._in_micros = spreads and output.windowing.is_default()
-        self._kind = PLAIN_CELL
 
     def add(self, windowed_value: WindowedValue) -> None:
-        lacking = _lacking(windowed_value) if self._in_micros else 0
-        kind = EXACT_CELL if lacking else PLAIN_CELL
-        if kind != self._kind:
-            self.flush()
-            self._kind = kind
+        if self._in_micros and windowed_value.timestamp_micros % 1000:
+            self._write_stamped(Block(windowed_value, [windowed_value.value]))
+            return
         self._encode(windowed_value, self._stream, True)
-        if lacking:
-            self._stream.write_var_int64(lacking)
         if self._stream.size() >= self._limit:
             self.flush()
 
@@ -70,20 +64,20 @@ class ChunkSink(Sink):
         if not isinstance(batch, Block):
             super().write(batch)
         elif batch.column is None:
-            self._write_values(batch)
+            self._write_parts(batch, size_of(batch.values[0]), self._write_values)
         else:
-            self._write_parts(batch, batch.column)
+            each = max(1, batch.column.array.nbytes // len(batch))
+            self._write_parts(batch, each, self._write_columns)
 
-    def _write_parts(self, block: Block, column: Column) -> None:
-        """Write a block of columns in parts of the current cell size."""
-        each = max(1, column.array.nbytes // len(block))
+    def _write_parts(self, block: Block, each: int, write: Callable[[Block], None]) -> None:
+        """Write a block in parts of the current cell size, by the size of a value."""
         start = 0
         while start < len(block):
             end = len(block)
             if self._is_small():
                 end = min(end, start + max(1, self._limit // each))
             part = np.arange(start, end)
-            self._write_columns(block.take(part) if len(part) < len(block) else block)
+            write(block.take(part) if len(part) < len(block) else block)
             start = end
 
     def _write_columns(self, block: Block) -> None:
@@ -94,7 +88,9 @@ class ChunkSink(Sink):
             cell = self._encode_columns(block)
         except FallBack as refusal:
             self.refused(str(refusal))
-            self._write_values(block)
+            for start in range(0, len(block), BLOCK_SIZE):
+                part = np.arange(start, min(start + BLOCK_SIZE, len(block)))
+                self._write_values(block.take(part))
             return
         self.flush()
         self._append(cell)
@@ -103,15 +99,16 @@ class ChunkSink(Sink):
         if block.assigned is not None and not are_scattered(block):
             for part in in_slots(block):
                 self._write_values(part)
-        elif (
-            self._is_small()
-            or len(block) < SMALLEST_BLOCK
-            or block.is_stamped
-            or (self._in_micros and _lacking(block.windowing))
-        ):
+        elif len(block) < SMALLEST_BLOCK or block.assigned is not None:
             super().write(block)
+        elif block.is_stamped or (self._in_micros and block.windowing.timestamp_micros % 1000):
+            self._write_stamped(block)
         else:
-            self._append(self._encode_block(block))
+            self._append(self._runs.encode(block))
+
+    def _write_stamped(self, block: Block) -> None:
+        stamps = block.times() if self._in_micros else map(coded_micros, block.times())
+        self._append(self._runs.encode_stamped(block, stamps))
 
     def _is_small(self) -> bool:
         """Return whether cells are still smaller than their eventual size."""
@@ -119,7 +116,7 @@ class ChunkSink(Sink):
 
     def flush(self) -> None:
         if self._stream.size():
-            self._append(self._kind + self._stream.get())
+            self._append(PLAIN_CELL + self._stream.get())
             clear(self._stream)
 
     def _append(self, cell: bytes) -> None:
@@ -129,32 +126,15 @@ class ChunkSink(Sink):
             self._limit = min(self._limit * 8, CELL_BYTES)
 
 
-def _lacking(windowed_value: WindowedValue) -> int:
-    """Return the microseconds of a timestamp that its coder drops."""
-    micros: int = windowed_value.timestamp.micros
-    return micros - coded_micros(micros) if micros % 1000 else 0
-
-
-def _in_micros(element: coder_impl.CoderImpl, cell: bytes) -> Iterator[WindowedValue]:
-    stream = coder_impl.create_InputStream(cell)
-    stream.read(1)
-    while stream.size():
-        value = element.decode_from_stream(stream, True)
-        timestamp = Timestamp(micros=value.timestamp.micros + stream.read_var_int64())
-        yield WindowedValue(value.value, timestamp, value.windows, value.pane_info)
-
-
 def read(rows: Iterator[Row], coder: coders.WindowedValueCoder) -> Iterator[Block]:
     """Yield the elements."""
     decode_all = coder.get_impl().decode_all
     decode_blocks = KeyCells(coder).blocks
     decode_columns = ColumnCoder(coder).decode
     for _, _, cell in rows:
-        if cell[:1] == BLOCK_CELL:
+        if cell[:1] in (BLOCK_CELL, STAMPED_CELL):
             yield from decode_blocks(cell)
         elif cell[:1] == COLUMN_CELL:
             yield decode_columns(cell)
-        elif cell[:1] == EXACT_CELL:
-            yield from in_blocks(_in_micros(coder.get_impl(), cell))
         else:
             yield from in_blocks(decode_all(cell[1:]))

@@ -104,12 +104,10 @@ class Directory:
         self.records: int
         self.size: int
         self._minima: list[list[int]]
+        self._segments: dict[int, _Segment] = {}
         if root is None:
             root = (1, 0, 0, [[NEVER], [NEVER], [NEVER]])
-            self._segments: dict[int, _Segment] = {}
             self._add_segment(0, None)
-        else:
-            self._segments = {}
         self.pages, self.records, self.size, self._minima = root
         self._changed: set[int] = set()
 

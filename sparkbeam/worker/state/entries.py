@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 from sparkbeam.worker.state.contents import dumps, loads
@@ -186,7 +187,7 @@ class EntryCache:
         if self.size <= self._limit:
             return
         idle = [entry for entry in self._entries.values() if not entry.in_use()]
-        idle.sort(key=_used)
+        idle.sort(key=attrgetter("used"))
         going = []
         size = self.size
         for entry in idle:
@@ -248,10 +249,6 @@ class _Gone(Entry):
 
     def written(self) -> dict[bytes, bytes | None]:
         return dict.fromkeys(self.entry.names())
-
-
-def _used(entry: Entry) -> int:
-    return entry.used
 
 
 class Overflow:

@@ -173,7 +173,7 @@ class Page(Entry):
 
     def _striped(self) -> pa.Array:
         """Return the keys that are in stripes."""
-        found = [stripe.distinct_keys() for stripe in self.stripes.values()]
+        found = [stripe.keys.unique() for stripe in self.stripes.values()]
         if len(found) == 1:
             return found[0]
         return pa.concat_arrays(found).unique() if found else ()
@@ -410,17 +410,14 @@ class Page(Entry):
             before <= first < now
             for before, first, now in zip(self._before, known, live, strict=True)
         ):
-            directory.set_times(self.number, self._all_firsts())
+            firsts = _firsts(self.records.values())
+            for stripe in self.stripes.values():
+                firsts[EVENT] = min(firsts[EVENT], stripe.fires)
+                firsts[HOLD] = min(firsts[HOLD], stripe.hold)
+            directory.set_times(self.number, firsts)
         else:
             directory.set_times(self.number, list(map(min, known, live)))
         self._before, self._scattered = live, False
-
-    def _all_firsts(self) -> list[int]:
-        firsts = _firsts(self.records.values())
-        for stripe in self.stripes.values():
-            firsts[EVENT] = min(firsts[EVENT], stripe.fires)
-            firsts[HOLD] = min(firsts[HOLD], stripe.hold)
-        return firsts
 
     def in_use(self) -> bool:
         return _references(self.live) > _UNHELD

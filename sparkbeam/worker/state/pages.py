@@ -368,16 +368,13 @@ class KeyedState:
         """Add pages in a micro-batch if many keys are new; return whether it has looked."""
         if self._created <= self._look_at or self._walks:
             return False
-        self._grow_to_fit()
-        return True
-
-    def _grow_to_fit(self) -> None:
         self._prepare()
         self._created = 0
         self._look_at = max(_FIRST_LOOK, self.directory.records)
         wanted = pages_for(self.directory.size, self.directory.records)
         if wanted > self.directory.pages:
             self._grow(wanted)
+        return True
 
     def _grow(self, pages: int) -> None:
         """Split pages, in turn, up to this number."""

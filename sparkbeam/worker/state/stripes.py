@@ -121,10 +121,6 @@ class Stripe(ABC):
         self._drop_removed()
         return self._fresh
 
-    def distinct_keys(self) -> pa.Array:
-        """Return the keys, each once."""
-        return self.keys.unique()
-
     def extend(self, *others: "Stripe") -> bool:
         """Add the keys of other stripes, none of which is here; return False if unsupported."""
         kind = self._head(), self.numbers.dtype

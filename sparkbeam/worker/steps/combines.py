@@ -1,7 +1,6 @@
 """Operations on blocks: the map side of a combine."""
 
 from collections.abc import Hashable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -61,6 +60,20 @@ from sparkbeam.worker.value_columns import column_of
 _MEASURED_BYTES = 4 << 20
 
 
+class _UsersCode:
+    """A context in which exceptions are those of a step's user code."""
+
+    def __init__(self, label: str) -> None:
+        self._label = label
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, Exception):
+            raise UserCodeFailed(self._label) from error
+
+
 class PrecombineOperation(operations.PGBKCVOperation):
     """The map side of a combine: pairs aggregated by key and window, or by key and session.
 
@@ -83,6 +96,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def setup(self, data_sampler: Any = None) -> None:
         super().setup(data_sampler)
         self._emitter = Emitter(self.readers, self.receivers[0])
+        self._users_code = _UsersCode(self.name_context.step_name)
         self._names = KeyNames(self.key_coder)
         self._form = form_of(self.combine_fn)
         self._choice = None if self.plan.aggregator else choice_of(self.combine_fn)
@@ -128,22 +142,21 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def process_block(self, block: Block) -> None:
         """Add pairs of key and value."""
         with self.scoped_process_state:
-            refusal = self._take_columns(block)
+            refusal = "" if block.column is None else self._take_columns(block)
             if refusal is None:
                 return
-            are_columns = block.column is not None
             if self._sessions is not None:
                 self._take_spans_of(block)
             elif not self._take_parts(block):
                 return
-            if are_columns:
+            if refusal:
                 count_refused(refusal)
 
     def _take_columns(self, block: Block) -> str | None:
         """Add pairs in columns; return the reason if they are not supported."""
         refusal = self.plan.refusal
         if self._columns is not None:
-            with self._users_code():
+            with self._users_code:
                 refusal = self._columns.take(block)
             if refusal is None and self._columns.are_many:
                 self._flush_columns()
@@ -157,7 +170,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _flush_columns(self) -> None:
         """Aggregate the pairs that wait in columns."""
         assert self._columns is not None
-        with self._users_code():
+        with self._users_code:
             self._columns.flush_pending()
         if self._columns.are_large:
             self._put_out(self._columns.ready())
@@ -231,7 +244,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
             self._add_up()
             self._put_out(self._sessions.take())
             self._elements = self._sessions = self._session_table(SessionAggregator.ORDERED)
-        with self._users_code():
+        with self._users_code:
             self._sessions.add(names, spans, stamps, values)
         self._have_come(values, 1)
 
@@ -257,7 +270,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
 
     def _add_up(self) -> None:
         """Aggregate the waiting elements."""
-        with self._users_code():
+        with self._users_code:
             self._elements.flush_pending()
         self._unmeasured += self._bytes
         self._count = self._bytes = 0
@@ -275,7 +288,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _put_out(self, found: Iterator[Partials]) -> None:
         """Emit partial results, which user code makes."""
         while True:
-            with self._users_code():
+            with self._users_code:
                 ready = next(found, None)
             if ready is None:
                 return
@@ -300,7 +313,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
     def _hand_on(self, some: KeyedAggregates, ready: Partials) -> None:
         """Emit aggregates, those with objects compacted."""
         rows, compact = some.rows, self.combine_fn_compact
-        with self._users_code():
+        with self._users_code:
             if rows.are_numbers:
                 assert self._form is not None
                 (accumulator,) = self._form.accumulators(rows.totals[:1], self.combine_fn)
@@ -323,17 +336,10 @@ class PrecombineOperation(operations.PGBKCVOperation):
         for take in self._takers:
             take(ExtraElements(template, count - accumulators))
 
-    @contextmanager
-    def _users_code(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            raise UserCodeFailed(self.name_context.step_name) from error
-
     def finish(self) -> None:
         with self.scoped_finish_state:
             if self._columns is not None:
-                with self._users_code():
+                with self._users_code:
                     self._columns.flush_pending()
                 self._put_out(self._columns.ready())
             self._add_up()

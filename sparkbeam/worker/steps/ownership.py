@@ -161,7 +161,7 @@ class _Instance:
         return (
             getrefcount(attributes) <= _ATTRIBUTES
             and not weakref.getweakrefcount(value)
-            and _Dict.is_own(attributes, element)
+            and _are_own(attributes.values(), element, _PART)
         )
 
 

@@ -14,6 +14,7 @@ from sparkbeam.worker.row_formats.pairs import halves_of
 from sparkbeam.worker.value_columns import Column, column_of
 
 _NAMES = ("0", "1")
+_MOST_PAIRS = 1 << 20
 
 _Tagged = tuple[Positions, pa.Array, Shape]
 """Positions of values among those of all groups, the values, and their shape."""
@@ -50,12 +51,16 @@ class TaggedLists:
             return None
         groups = np.repeat(np.arange(len(lists)), np.diff(bounds))
         arrays, fields = [], []
+        products = np.ones(len(lists))
         for tag in self._tags:
             rows, values, of_tag = by_tag.get(tag, (np.empty(0, np.int64), pa.nulls(0), NONE))
             counts = np.bincount(groups[rows], minlength=len(lists))
+            products *= counts
             ends = np.concatenate([[0], np.cumsum(counts)])
             arrays.append(pa.ListArray.from_arrays(pa.array(ends, pa.int32()), values))
             fields.append(Lists(of_tag))
+        if products.sum() > _MOST_PAIRS:  # Of a join, which would all be in memory.
+            return None
         collected = pa.StructArray.from_arrays(arrays, self._tags)
         pairs = pa.StructArray.from_arrays([keys, collected], _NAMES)
         of_dict = RecordShape(dict, self._tags, tuple(fields))

@@ -196,7 +196,7 @@ class StatefulRun(KeyedRun):
     ) -> None:
         """Process keys with their elements, many per bundle."""
         for some in portions(keys):
-            self._defer(self._bundles.process_keyed(some, fire=fire))
+            self._defer(self.bundles.process_keyed(some, fire=fire))
 
 
 def _combine_fn(source: SourceOperation) -> CombineFn:

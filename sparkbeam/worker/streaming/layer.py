@@ -96,14 +96,16 @@ class LayerRun(ABC):
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.wire.failure`.
         """
-        with self._caught():
+        with self._task_context():
             yield from self._run(rows)
 
     @contextmanager
-    def _caught(self) -> Iterator[None]:
-        """Capture printed output; end the threads of stages if the task fails."""
+    def _task_context(self) -> Iterator[None]:
+        """Set the worker up; capture printed output; end the threads of stages if it fails."""
         with captured_output.redirected(self._task.output, self._task.reports.redaction):
             try:
+                tune_worker()
+                enter(self._task.run_id, self._task.environment)
                 yield
             finally:
                 threads = list(self._threads.values())
@@ -113,8 +115,6 @@ class LayerRun(ABC):
                     thread.wait()
 
     def _run(self, rows: Iterable[Message]) -> Iterator[Message]:
-        tune_worker()
-        enter(self._task.run_id, self._task.environment)
         waiting = in_order(rows)
         waiting.reverse()
         while waiting:  # Without a reference to the rows that are taken.
@@ -140,7 +140,7 @@ class LayerRun(ABC):
     def _failed(self, error: Exception) -> Exception:
         """Return the error to raise in place of this one, after all stages report their counts."""
         for run in self._runs:
-            run.failed()
+            run.tally.failed()
         return self._task.reports.report(error, self._label)
 
     def _begin(self, run: StageRun, *when: int) -> None:
@@ -155,7 +155,7 @@ class LayerRun(ABC):
             self._label = logs.at(stage)
             thread = self._threads[stage.id] = THREAD_POOL.take(self._task.run_id, stage)
             run = thread.call(partial(self._stage_run, stage, thread))
-            run.report_to(self._task.reporter, self._sender, number)
+            run.tally.report_to(self._task.reporter, self._sender, number)
             self._runs.append(run)
 
     def _stage_run(self, stage: Stage, thread: StageThread) -> StageRun:
@@ -220,7 +220,7 @@ class LayerRun(ABC):
         callbacks = [
             self._threads[run.stage.id].bound(callback)
             for run in self._runs
-            for callback in run.callbacks
+            for callback in run.bundles.callbacks
         ]
         kept = finalizers.PENDING_FINALIZERS.keep(callbacks) if callbacks else None
         if kept or self._called:
@@ -266,36 +266,24 @@ class SourceLayerRun(LayerRun):
         Raises:
             RuntimeError: a step failed; see :mod:`sparkbeam.wire.failure`.
         """
-        with self._caught():
-            yield from self._read(label, spec, tag, batches, time)
-
-    def _read(
-        self,
-        label: str,
-        spec: ReadSpec,
-        tag: int,
-        batches: Iterable[pa.RecordBatch],
-        time: Callable[[int], int | None] | None,
-    ) -> Iterator[Message]:
-        tune_worker()
-        enter(self._task.run_id, self._task.environment)
-        try:
-            self._start_stages()
-            self._label = label
-            batch = batch_number()
-            stamp = time(batch) if time is not None and batch is not None else None
-            reader = RowReader(spec, partitioned=spec.is_partitioned, time=stamp)
-            self._router.begin(0)
-            for number, blocks in enumerate(self._portions(label, tag, reader, batches)):
-                self._process(tag, blocks, reader, (batch or 0, number))
+        with self._task_context():
+            try:
+                self._start_stages()
                 self._label = label
-                yield from self._drain_output()
-        except Exception as error:
-            raise self._failed(error) from None
-        if reader.newest:
-            self._tell(SEEN_TAG, dump(Seen(tag, reader.newest)))
-        self._end()
-        yield from self._drain_output()
+                batch = batch_number()
+                stamp = time(batch) if time is not None and batch is not None else None
+                reader = RowReader(spec, partitioned=spec.is_partitioned, time=stamp)
+                self._router.begin(0)
+                for number, blocks in enumerate(self._portions(label, tag, reader, batches)):
+                    self._process(tag, blocks, reader, (batch or 0, number))
+                    self._label = label
+                    yield from self._drain_output()
+            except Exception as error:
+                raise self._failed(error) from None
+            if reader.newest:
+                self._tell(SEEN_TAG, dump(Seen(tag, reader.newest)))
+            self._end()
+            yield from self._drain_output()
 
     def _portions(
         self, label: str, tag: int, reader: RowReader, batches: Iterable[pa.RecordBatch]
@@ -433,7 +421,7 @@ class ShardLayerRun(LayerRun):
 
     def _end(self) -> None:
         for run in self._runs:
-            run.save()
+            run.save(self._state)
         self._state.set_value(_MARKS, dict(self._marks))
         self._state.set_value(_HEARD, self._heard)
         self._state.save()

@@ -15,12 +15,11 @@ from apache_beam.runners import common
 from sparkbeam.plan.model import Stage
 from sparkbeam.wire.firing_rows import UNKNOWN
 from sparkbeam.wire.messages import Holder, StageStatus
-from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE, Reporter
+from sparkbeam.wire.reports import DROPPED_DUE_TO_LATENESS, NAMESPACE
 from sparkbeam.wire.rows import PLAIN_CELL, Row
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker import tally
 from sparkbeam.worker.blocks import Block
-from sparkbeam.worker.finalizers import Callback
 from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.state.pages import KeyedState, ShardState
@@ -37,6 +36,10 @@ class StageRun(ABC):
 
     Args:
         shard: the state of the shard; None in the first layer, whose stages keep nothing.
+
+    Attributes:
+        tally: the counts of the stage in the micro-batch.
+        bundles: those of the stage, with the callbacks to call after the commit.
     """
 
     _keyed: KeyedState | None = None
@@ -50,22 +53,16 @@ class StageRun(ABC):
     ) -> None:
         self.stage = stage
         self.moment = ShardClock()
-        self._tally = tally.Tally(stage.id, 0, None)
-        self._bundles = Bundles(processor, router, 0, self._tally)
+        self.tally = tally.Tally(stage.id, 0, None)
+        self.bundles = Bundles(processor, router, 0, self.tally)
         self._processor = processor
         self._router = router
         self._tells = any(port.firings for port in stage.ports)
-        self._shard = shard
         self._marks: Mapping[int, int] = {}
         self._side: StreamSideInputs | None = None
         self._gate: Gate | None = None
         if shard is not None:
             self._load(shard)
-
-    @property
-    def callbacks(self) -> list[Callback]:
-        """Callbacks of bundle finalizers, to be called once the micro-batch is committed."""
-        return self._bundles.callbacks
 
     def _load(self, shard: ShardState) -> None:
         """Load the state that the previous micro-batch has left."""
@@ -82,12 +79,8 @@ class StageRun(ABC):
             runs = RunCoder(self._processor.source.windowed_coder.get_impl())
             self._gate = Gate(self._side, runs, shard.value(f"{self.stage.address}/waiting"))
 
-    def save(self) -> None:
+    def save(self, shard: ShardState) -> None:
         """Write the state for the next micro-batch into the shard's state."""
-        if self._shard is not None:
-            self._save(self._shard)
-
-    def _save(self, shard: ShardState) -> None:
         moment = self.moment
         shard.set_value(
             f"{self.stage.address}/watermarks", (moment.input_watermark, moment.output_watermark)
@@ -98,20 +91,13 @@ class StageRun(ABC):
     def close(self) -> bytes | None:
         """End the stage's part in the micro-batch; return its report, if it has one."""
         counts = Counter(self._dropped())
-        counts[DROPPED_DUE_TO_LATENESS] += self._dropped_for_sides()
+        if self._gate is not None:  # Elements that came too late for side inputs.
+            counts[DROPPED_DUE_TO_LATENESS] += self._gate.dropped
         dropped = [(name, count) for name, count in counts.items() if count]
         if dropped:
             counter, label = monitoring_infos.int64_user_counter, self.stage.labels[0]
-            self._tally.add([counter(NAMESPACE, *one, ptransform=label) for one in dropped])
-        return self._bundles.report() if self._bundles.count or dropped else None
-
-    def report_to(self, reporter: Reporter | None, task: int, number: int) -> None:
-        """Report the stage's counts live; see :meth:`.Tally.report_to`."""
-        self._tally.report_to(reporter, task, number)
-
-    def failed(self) -> None:
-        """Report the stage's counts in a micro-batch that fails."""
-        self._tally.failed()
+            self.tally.add([counter(NAMESPACE, *one, ptransform=label) for one in dropped])
+        return self.bundles.report() if self.bundles.count or dropped else None
 
     def receive(self, rows: Mapping[int, list[Row]], watermarks: Mapping[int, int]) -> None:
         """Process the data of a round.
@@ -204,10 +190,6 @@ class StageRun(ABC):
         """Return the number of elements dropped in this micro-batch, by counter."""
         return {}
 
-    def _dropped_for_sides(self) -> int:
-        """Return the number of elements in this micro-batch that came too late for side inputs."""
-        return 0 if self._gate is None else self._gate.dropped
-
     def _release(self) -> None:
         """Process the elements that no longer have to wait for side inputs."""
         if self._gate is not None and self._gate.waiting:
@@ -228,7 +210,7 @@ class StageRun(ABC):
         """Process elements in one bundle, if there are any."""
         first = next(elements, None)
         if first is not None:
-            self._defer(self._bundles.process(itertools.chain([first], elements)))
+            self._defer(self.bundles.process(itertools.chain([first], elements)))
 
     def _defer(self, residuals: list[Residual]) -> None:
         """Keep the residuals of splittable DoFns for later."""

@@ -55,8 +55,8 @@ class ReadingRun(PlainRun):
         for tag, some in rows:
             self._handed_on.take(tag, some)
 
-    def _save(self, shard: ShardState) -> None:
-        super()._save(shard)
+    def save(self, shard: ShardState) -> None:
+        super().save(shard)
         shard.set_value(f"{self.stage.address}/read", (self._let_through(), self._read.rows))
 
     def advance(self, watermarks: Mapping[int, int]) -> None:
@@ -80,7 +80,7 @@ class ReadingRun(PlainRun):
     def _keep(self, blocks: Iterator[Block]) -> None:
         encode = self._processor.source.windowed_coder_impl.encode
         for block in blocks:
-            self._tally.arrived(len(block))
+            self.tally.arrived(len(block))
             kept = ((MIN_MICROS, MIN_MICROS, encode(e)) for e in block.elements())
             self._deferred = (*self._deferred, *kept)
 
@@ -95,7 +95,7 @@ class ReadingRun(PlainRun):
                 yield from in_blocks(iter(decode(waiting.popleft()[-1])))
 
         with watch:
-            self._defer(self._bundles.process(begun(), resumed=True))
+            self._defer(self.bundles.process(begun(), resumed=True))
         self._defer(watch.residuals, at=MIN_MICROS)
         self._deferred = (*waiting, *self._deferred)
 

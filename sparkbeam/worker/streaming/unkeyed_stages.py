@@ -30,8 +30,8 @@ class PlainRun(StageRun):
         super()._load(shard)
         self._deferred = shard.value(f"{self.stage.address}/deferred") or ()
 
-    def _save(self, shard: ShardState) -> None:
-        super()._save(shard)
+    def save(self, shard: ShardState) -> None:
+        super().save(shard)
         shard.set_value(f"{self.stage.address}/deferred", self._deferred)
 
     def _receive(self, rows: list[Row]) -> None:
@@ -61,7 +61,7 @@ class PlainRun(StageRun):
 
     def _resume(self, due: list[Deferred]) -> None:
         """Resume deferred elements."""
-        self._defer(self._bundles.resume(encoded for _, _, encoded in due))
+        self._defer(self.bundles.resume(encoded for _, _, encoded in due))
 
     def _truncate(self) -> None:
         """Truncate the remaining unbounded restrictions."""
