@@ -59,7 +59,10 @@ OF_METHODS: dict[str, tuple[str, ...]] = {
     "zfill": ("x.n.zfill(5)",),
     "expandtabs": ("(x.s + '\\t').expandtabs()", "('\\t' + x.s).expandtabs(3)"),
     "replace": ("x.s.replace('a', 'xyz')", "x.s.replace('', '-', 2)", "x.y.replace(b'a', b'')"),
-    **dict.fromkeys(["split", "rsplit"], ("x.s.@('a')[0]", "len(x.s.@())", "x.s.@('b', 1)[-1]")),
+    **dict.fromkeys(
+        ["split", "rsplit"],
+        ("x.s.@('a')[0]", "len(x.s.@())", "x.s.@('b', 1)[-1]", "x.s.@('a')"),
+    ),
     "splitlines": ("(x.s + '\\n').splitlines()[0]", "len((x.s + '\\r').splitlines(True))"),
     **dict.fromkeys(["find", "rfind", "count"], ("x.s.@('b')", "x.t.@('é')")),
     **dict.fromkeys(["index", "rindex"], ("('1' + x.n).@('1')", "x.s.@('')")),

@@ -75,7 +75,12 @@ def of_a_loop_inside(x: Group) -> Iterator[Any]:
         yield number
 
 
-GENERATORS = [pairs, whole, of_a_loop_inside]
+def fields(x: Group) -> Iterator[Any]:
+    for field in str(x.key).split("-"):
+        yield x.key, field
+
+
+GENERATORS = [pairs, whole, of_a_loop_inside, fields]
 FUNCTIONS: list[Callable[[Group], Any]] = [
     lambda x: len(x.numbers),
     lambda x: (x.key, len(list(x.inners))),
@@ -93,6 +98,7 @@ FUNCTIONS: list[Callable[[Group], Any]] = [
     lambda x: len((x.lists["a"] if x.key > 0 else x.numbers)[1:]),
     lambda x: sum(x.numbers[:2]) + max(x.lists["a"] or x.lists["b"]),
     lambda x: x.numbers is None,
+    lambda x: str(x.key).split("-") if x.numbers else x.names,
 ]
 
 

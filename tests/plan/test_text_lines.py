@@ -27,20 +27,15 @@ from sparkbeam.upstream import text
 ENDS = [b"\n", b"\n", b"\r\n", b"\r\n", b"\r", b"\n\n", b"\r\r\n"]
 PIECES = [*ENDS, b"a", b",", b" ", b"h", "é".encode(), "🌳".encode(), b"\0", b"x" * 40]
 INVALID = [b"\xc3", b"\xed\xa0\x80", b"\xff", b"\xc0\x80", b"\xf4\x90\x80\x80"]
+HEADERS: list[Any] = [None, None, lambda line: line.startswith("h")]
 
 
 def source_of(chance: random.Random, path: Path) -> _TextSource:
-    is_header = chance.choice([None, None, lambda line: line.startswith("h")])
-    return _TextSource(
-        str(path),
-        0,
-        CompressionTypes.AUTO,
-        chance.random() < 0.7,
-        coders.StrUtf8Coder(),
-        buffer_size=chance.choice([1, 3, 8192]),
-        skip_header_lines=chance.choice([0, 0, 0, 1, 2, 3]),
-        header_processor_fns=(is_header, None),
-    )
+    lines, size = chance.choice([0, 0, 0, 1, 2, 3]), chance.choice([1, 3, 8192])
+    given: dict[str, Any] = {"skip_header_lines": lines, "buffer_size": size}
+    given["header_processor_fns"] = chance.choice(HEADERS), None
+    how = CompressionTypes.AUTO, chance.random() < 0.7, coders.StrUtf8Coder()
+    return _TextSource(str(path), 0, *how, **given)
 
 
 def outcome(lines: Callable[..., Any], *given: Any) -> tuple[list[str], str]:
@@ -99,25 +94,24 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-READS: dict[str, Callable[[str], Any]] = {
-    "lines": lambda files: beam.io.ReadFromText(files, skip_header_lines=1),
-    "whole lines": lambda files: beam.io.ReadFromText(files, strip_trailing_newlines=False),
-    "another coder": lambda files: beam.io.ReadFromText(files, coder=coders.BytesCoder()),
-    "a delimiter": lambda files: beam.io.ReadFromText(files, delimiter=b","),
-    "escapes": lambda files: beam.io.ReadFromText(files, escapechar=b"\\"),
-    "names of files": beam.io.ReadFromTextWithFilename,
-}
-WORKERS = {"local": [], "elsewhere": ["--spark_master=spark://host:7077"]}
+@pytest.mark.parametrize(
+    ("given", "are_columns"),
+    [
+        ({"skip_header_lines": 1}, True),
+        ({"strip_trailing_newlines": False}, True),
+        ({"coder": coders.BytesCoder()}, False),
+        ({"delimiter": b","}, False),
+        ({"escapechar": b"\\"}, False),
+    ],
+)
+def test_lines_in_utf8_are_columns(given: Any, are_columns: bool, folder: Path) -> None:
+    def build(p: beam.Pipeline) -> Any:
+        lines = p | beam.io.ReadFromText(f"{folder}/*.csv*", **given)
+        return lines | "Map" >> beam.Map(lambda x: (x, 1))
 
-
-@pytest.mark.parametrize("workers", WORKERS)
-@pytest.mark.parametrize("name", READS)
-def test_lines_in_utf8_are_columns(name: str, workers: str, folder: Path) -> None:
-    def build(pipeline: beam.Pipeline) -> Any:
-        return pipeline | READS[name](f"{folder}/*.csv*") | "Map" >> beam.Map(lambda x: (x, 1))
-
-    plan = planned(build, *WORKERS[workers])
-    assert ("Map: columns" in describe.stages(plan)) == (name in ("lines", "whole lines"))
+    for options in ([], ["--spark_master=spark://host:7077"]):
+        shown = describe.stages(planned(build, *options))
+        assert ("Map: columns" in shown) == are_columns
     assert noted(build) == noted(build, "--columns=off")
 
 
@@ -125,7 +119,7 @@ def test_fields_of_lines_stay_columns(folder: Path) -> None:
     def build(pipeline: beam.Pipeline) -> Any:
         return (
             pipeline
-            | READS["lines"](f"{folder}/*.csv*")
+            | beam.io.ReadFromText(f"{folder}/*.csv*", skip_header_lines=1)
             | "Split" >> beam.Map(lambda line: line.split(","))
             | "Filter" >> beam.Filter(lambda fields: int(fields[0]) > 5)
             | "Pair" >> beam.Map(lambda fields: (fields[1], float(fields[2])))
