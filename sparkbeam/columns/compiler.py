@@ -39,6 +39,7 @@ from sparkbeam.columns.operators import items_of
 from sparkbeam.columns.python_types import (
     NONE,
     Constants,
+    Lists,
     Mixed,
     RecordShape,
     Shape,
@@ -279,6 +280,11 @@ def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
             present = result.present
             return tuple(graph.select(present, field, NOTHING) for field in result.fields)
         return items_of(graph, result)
+    if isinstance(result, Expression) and isinstance(result.shape, Lists):
+        graph.require(result)
+        loop, item = graph.loop(result)
+        graph.repeat(loop, [])
+        return (Looped(loop, item),)
     raise NotCompiled(f"it returns {named(result)} instead of a list of results")
 
 

@@ -80,7 +80,11 @@ def fields(x: Group) -> Iterator[Any]:
         yield x.key, field
 
 
-GENERATORS = [pairs, whole, of_a_loop_inside, fields]
+GENERATORS = [
+    *(pairs, whole, of_a_loop_inside, fields),
+    lambda x: x.inners,
+    lambda x: str(x.key).split("-") if x.numbers else x.names,
+]
 FUNCTIONS: list[Callable[[Group], Any]] = [
     lambda x: len(x.numbers),
     lambda x: (x.key, len(list(x.inners))),
