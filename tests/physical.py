@@ -45,11 +45,12 @@ def _in_the_middle(before: int, *, of: Any = None) -> Make:
     return make
 
 
-def _wide(make: Make) -> Make:
-    """Texts in the type with longer offsets."""
+def _wide(make: Make, *, cast_back: bool = False) -> Make:
+    """Texts in the type with longer offsets, or that have been in it."""
 
     def made(values: list[Any], kind: pa.DataType) -> pa.Array:
-        return make(values, _TEXTS.get(kind, kind))
+        wide = make(values, _TEXTS.get(kind, kind))
+        return wide.cast(kind) if cast_back else wide
 
     return made
 
@@ -70,15 +71,6 @@ def _unsigned(values: list[Any], kind: pa.DataType) -> pa.Array:
     if kind != pa.int64() or any(value is not None and value < 0 for value in values):
         return pa.array(values, kind)
     return _in_the_middle(2)(values, pa.uint64())
-
-
-def _cast_back(make: Make) -> Make:
-    """Texts that have been in the type with longer offsets."""
-
-    def made(values: list[Any], kind: pa.DataType) -> pa.Array:
-        return make(values, _TEXTS.get(kind, kind)).cast(kind)
-
-    return made
 
 
 def _bytes_in_the_middle(values: list[Any], kind: pa.DataType) -> pa.Array:
@@ -172,8 +164,8 @@ FORMS: dict[str, Make] = {
     "wide, in the middle": _wide(_in_the_middle(3)),
     "wide, in the middle by a byte of bits": _wide(_in_the_middle(8)),
     "wide, something under None": _wide(_something_under_none),
-    "cast from wide": _cast_back(_in_the_middle(3)),
-    "cast from wide by a byte of bits": _cast_back(_in_the_middle(8)),
+    "cast from wide": _wide(_in_the_middle(3), cast_back=True),
+    "cast from wide by a byte of bits": _wide(_in_the_middle(8), cast_back=True),
     "narrow": _narrow,
     "unsigned": _unsigned,
     "dictionary": _dictionary(pa.array),

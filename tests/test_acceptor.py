@@ -6,8 +6,7 @@ import json
 import socket
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from listening import Listening
+from waiting import until
 
 from sparkbeam import SparkBeamOptions, SparkRunner
 from sparkbeam.common.acceptor import Guests, is_at_home
@@ -56,13 +56,6 @@ def is_ended(connection: socket.socket) -> bool:
     except OSError:
         return True
     return True
-
-
-def comes(condition: Callable[[], bool]) -> bool:
-    until = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < until:
-        time.sleep(0.01)
-    return condition()
 
 
 def goes_on(connection: socket.socket) -> bool:
@@ -177,12 +170,10 @@ def test_workers_are_heard_among_hundreds_that_say_nothing(
     with worker(found) as first, silent(found.relay.port, 400):
         for each in (first, worker(found)):
             each.sendall(json.dumps(["stderr", "Step", f"line {each.fileno()}"]).encode() + b"\n")
-        assert comes(lambda: len(notes.recent()) == 2)
+        until(lambda: len(notes.recent()) == 2, PATIENCE)
 
 
-def test_who_does_not_greet_goes(
-    listener: tuple[OutputListener, Notes], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_who_does_not_greet_goes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(printed_output, "_GREETING_SECONDS", 0.2)
     found = OutputListener()
     with silent(found.relay.port, 3) as some, silent(found.relay.port, 3, b'["slow') as others:
@@ -197,31 +188,18 @@ def test_a_worker_may_be_silent_for_as_long_as_it_likes(monkeypatch: pytest.Monk
     with worker(found) as at_work, silent(found.relay.port, 1) as (other,):
         assert is_ended(other)
         at_work.sendall(json.dumps(["stderr", "Step", "line"]).encode() + b"\n")
-        assert comes(lambda: bool(notes.recent()))
+        until(notes.recent, PATIENCE)
     found.close()
 
 
 # What answers to HTTP: metrics for Prometheus, and the live page.
 
 
-@pytest.fixture
-def endpoint() -> Iterator[int]:
-    sink, port = serving()
-    yield port
-    sink.close()
-
-
-@pytest.fixture
-def page() -> Iterator[int]:
-    started = PageServer()
+@pytest.fixture(params=["metrics", "page"])
+def port(request: pytest.FixtureRequest) -> Iterator[int]:
+    started: Any = serving()[0] if request.param == "metrics" else PageServer()
     yield started.port
     started.close()
-
-
-@pytest.fixture(params=["endpoint", "page"])
-def port(request: pytest.FixtureRequest) -> int:
-    found: int = request.getfixturevalue(request.param)
-    return found
 
 
 def test_requests_are_answered_among_hundreds_that_ask_nothing(port: int) -> None:
@@ -238,7 +216,7 @@ def test_a_request_that_never_ends_is_ended(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(prometheus, "_REQUEST_SECONDS", 0.3)
     sink, port = serving()
     with silent(port, 1, b"GET /metrics HTTP/1.1\r\n") as (slow,):
-        assert comes(lambda: goes_on(slow) is False)
+        until(lambda: not goes_on(slow), PATIENCE)
     sink.close()
 
 

@@ -20,11 +20,7 @@ from sparkbeam.explain.eventlog import EventLog
 def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     """The events of pipelines, on a session that seems to have an event log."""
     events: list[dict[str, Any]] = []
-
-    def post(session: Any, event: dict[str, Any]) -> None:
-        events.append(event)
-
-    posted(monkeypatch, post)
+    posted(monkeypatch, lambda session, event: events.append(event))
     return events
 
 

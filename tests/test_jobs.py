@@ -44,22 +44,14 @@ def test_threads_that_share_one_of_the_jvm_describe_nothing(
     assert spark.jobs == []
 
 
-def test_a_query_has_the_name_that_is_given() -> None:
+@pytest.mark.parametrize("option", ["query_name", "job_name"])
+def test_a_query_has_the_name_that_is_given_or_that_of_the_job(option: str) -> None:
     spark = Spark()
-    p = beam.Pipeline(StreamingRunner(spark), options=SparkBeamOptions(["--query_name=counts"]))
+    p = beam.Pipeline(StreamingRunner(spark), options=SparkBeamOptions([f"--{option}=counts"]))
     p | beam.Create([1])
     result: Any = p.run()
     result.wait_until_finish()
     assert spark.names == ["counts"]
-
-
-def test_without_one_a_query_has_the_name_of_the_job() -> None:
-    spark = Spark()
-    p = beam.Pipeline(StreamingRunner(spark), options=SparkBeamOptions(["--job_name=orders"]))
-    p | beam.Create([1])
-    result: Any = p.run()
-    result.wait_until_finish()
-    assert spark.names == ["orders"]
 
 
 def test_a_name_that_another_query_has_is_named() -> None:

@@ -89,10 +89,7 @@ def test_arguments_of_each_command(before: list[str], value: str) -> None:
 
 
 @FEW
-@given(
-    name=st.one_of(st.sampled_from(["--set=window_size", "--spark_master", "--shards"]), TEXTS),
-    value=TEXTS,
-)
+@given(name=st.one_of(st.sampled_from(HANDED_ON), TEXTS), value=TEXTS)
 def test_settings_and_options_that_nexmark_hands_on(name: str, value: str) -> None:
     check("nexmark", f"{name}={value}")
     check("nexmark", "--set", f"{name}={value}")

@@ -27,7 +27,7 @@ def check(options: PipelineOptions, name: str) -> None:
         sessions._local_cores(view.spark_master)
 
 
-@pytest.mark.parametrize("name", WITH_VALUE)
+@pytest.mark.parametrize("name", [*WITH_VALUE, "default_sdk_harness_log_level"])
 @FEW
 @given(value=TEXTS)
 def test_on_the_command_line(name: str, value: str) -> None:
@@ -48,38 +48,22 @@ def test_as_an_argument_of_python(name: str, value: object) -> None:
     check(PipelineOptions([], **{name: value}), name)
 
 
-@pytest.mark.parametrize("option", ["default_sdk_harness_log_level"])
-@FEW
-@given(value=TEXTS)
-def test_levels(option: str, value: str) -> None:
-    check(PipelineOptions([f"--{option}={value}"]), option)
-
-
 @FEW
 @given(flags=st.lists(TEXTS.map(lambda text: f"--{text}"), max_size=3))
 def test_names_of_options(flags: list[str]) -> None:
     check(PipelineOptions(flags), "")
 
 
-@pytest.mark.parametrize("value", ["0 seconds", "10 seconds", "1 minute", "available-now"])
-def test_a_trigger_that_spark_knows_is_taken(value: str) -> None:
-    assert checked(PipelineOptions([f"--trigger={value}"])).trigger == value
+MASTERS = ["local", "local[*]", "local[4, 2]", "local-cluster[2,1,1024]", "yarn"]
+KNOWN = {
+    "trigger": ["0 seconds", "10 seconds", "1 minute", "available-now"],
+    "spark_master": [*MASTERS, "spark://a:7077,b:7077", "k8s://https://host:443"],
+}
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        "local",
-        "local[*]",
-        "local[4, 2]",
-        "local-cluster[2,1,1024]",
-        "yarn",
-        "spark://a:7077,b:7077",
-        "k8s://https://host:443",
-    ],
-)
-def test_a_master_that_spark_knows_is_taken(value: str) -> None:
-    assert checked(PipelineOptions([f"--spark_master={value}"])).spark_master == value
+@pytest.mark.parametrize(("name", "value"), [(n, value) for n in KNOWN for value in KNOWN[n]])
+def test_what_spark_knows_is_taken(name: str, value: str) -> None:
+    assert getattr(checked(PipelineOptions([f"--{name}={value}"])), name) == value
 
 
 @FEW

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
 from packaging.requirements import Requirement
@@ -136,33 +135,21 @@ def test_packages_have_one_version_and_are_extras() -> None:
     assert own == {"sparkbeam", *(each["name"] for each in projects)}
 
 
-@pytest.fixture
-def warned(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> Any:
-    """The warnings of two sessions, by the version of PySpark."""
-
-    def warnings(version: str) -> list[str]:
-        monkeypatch.setattr(of_spark, "full_version", lambda: version)
-        sessions.warn_of_version.cache_clear()
-        caplog.clear()
-        with caplog.at_level(logging.WARNING):
-            sessions.warn_of_version()
-            sessions.warn_of_version()
-        sessions.warn_of_version.cache_clear()
-        return caplog.messages
-
-    return warnings
+UNTESTED = ("3.4.1", "4.4.0.dev0", "5.0.0rc1", "10.1")
 
 
-@pytest.mark.parametrize("version", ["3.4.1", "4.4.0.dev0", "5.0.0rc1", "10.1"])
-def test_an_untested_pyspark_is_one_warning(warned: Any, version: str) -> None:
-    assert warned(version) == [
-        f"PySpark {version} is installed, but this version of sparkbeam is tested with 3.5 to 4.3."
-    ]
-
-
-@pytest.mark.parametrize("version", ["3.5.0", "4.0.1.dev2", "4.3.9"])
-def test_a_tested_pyspark_is_none(warned: Any, version: str) -> None:
-    assert warned(version) == []
+@pytest.mark.parametrize("version", [*UNTESTED, "3.5.0", "4.0.1.dev2", "4.3.9"])
+def test_two_sessions_of_an_untested_pyspark_are_one_warning(
+    version: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(of_spark, "full_version", lambda: version)
+    sessions.warn_of_version.cache_clear()
+    with caplog.at_level(logging.WARNING):
+        sessions.warn_of_version()
+        sessions.warn_of_version()
+    sessions.warn_of_version.cache_clear()
+    told = f"PySpark {version} is installed, but this version of sparkbeam is tested with 3.5 to"
+    assert caplog.messages == [f"{told} 4.3."] * (version in UNTESTED)
 
 
 def test_a_jvm_is_asked_of_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,11 +2,11 @@
 
 import ast
 import importlib
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from command import python
 from own_sources import PACKAGES
 
 import sparkbeam
@@ -69,8 +69,7 @@ def test_there_is_nothing_else() -> None:
 
 def test_an_import_loads_neither_beam_nor_pyspark() -> None:
     program = "import sparkbeam, sys; print({'apache_beam', 'pyspark'} & {*sys.modules})"
-    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert run.stdout.strip() == "set()", run.stderr
+    assert python("-c", program).stdout.strip() == "set()"
 
 
 def test_annotations_are_shipped() -> None:

@@ -66,10 +66,11 @@ def test_a_machine_that_cannot_start_a_worker_gets_more_and_more_time(
     assert pauses == [2, 8]
 
 
-def test_there_is_an_end_to_it() -> None:
+@pytest.mark.parametrize("progress", [[], [lambda: 5]], ids=["batch", "comes no further"])
+def test_there_is_an_end_to_it(progress: list[Callable[[], int]]) -> None:
     run, attempts = failing(10, RuntimeError(INDETERMINATE))
     with pytest.raises(RuntimeError, match="indeterminate"):
-        recovering(run, REPORTS)
+        recovering(run, REPORTS, *progress)
     assert len(attempts) == 1 + RERUNS
 
 
@@ -78,13 +79,6 @@ def test_a_run_that_comes_further_each_time_goes_on(caplog: pytest.LogCaptureFix
     with caplog.at_level(logging.WARNING):
         assert recovering(run, REPORTS, lambda: len(attempts)) == "done"
     assert "from its checkpoint" in caplog.text
-
-
-def test_there_is_an_end_to_it_where_it_comes_no_further() -> None:
-    run, attempts = failing(10, RuntimeError(INDETERMINATE))
-    with pytest.raises(RuntimeError, match="indeterminate"):
-        recovering(run, REPORTS, lambda: 5)
-    assert len(attempts) == 1 + RERUNS
 
 
 @pytest.mark.parametrize(

@@ -169,23 +169,17 @@ FNS = {
 
 
 @pytest.mark.part(5)
-@pytest.mark.parametrize("how", COMBINES)
-@pytest.mark.parametrize("windows", WINDOWS)
+@pytest.mark.parametrize(
+    ("runner", "windows", "how"),
+    [
+        *((BatchRunner, windows, how) for windows in WINDOWS for how in COMBINES),
+        *((StreamingRunner, windows, "per key") for windows in ("fixed", "sliding", "sessions")),
+    ],
+)
 @pytest.mark.parametrize("fn", FNS)
-def test_a_batch_gives_what_another_runner_gives(fn: str, windows: str, how: str) -> None:
+def test_it_gives_what_another_runner_gives(fn: str, runner: Any, windows: str, how: str) -> None:
     expected, _ = results(FnApiRunner(), windows, how, FNS[fn])
-    got, result = results(BatchRunner(), windows, how, FNS[fn])
-    assert got == expected
-    steps = [step for stage in result.summary().stages for step in stage.steps]
-    assert not any(step.refused for step in steps if step.label.endswith("Precombine"))
-
-
-@pytest.mark.part(5)
-@pytest.mark.parametrize("windows", ["fixed", "sliding", "sessions"])
-@pytest.mark.parametrize("fn", FNS)
-def test_a_stream_gives_what_a_batch_gives(fn: str, windows: str) -> None:
-    expected, _ = results(FnApiRunner(), windows, "per key", FNS[fn])
-    got, result = results(StreamingRunner(), windows, "per key", FNS[fn])
+    got, result = results(runner(), windows, how, FNS[fn])
     assert got == expected
     steps = [step for stage in result.summary().stages for step in stage.steps]
     assert not any(step.refused for step in steps if step.label.endswith("Precombine"))

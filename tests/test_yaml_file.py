@@ -185,18 +185,16 @@ def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
     assert "pip install 'sparkbeam[yaml]'" in result.stderr
 
 
-def needs_java(kind: str) -> bool:
-    """Return whether a type of the catalogue has no provider but those of Java."""
-    found = [native(kind, provider) for provider in yaml_provider.standard_providers()[kind]]
-    return all(map(runs_elsewhere, found))
+CATALOGUE = yaml_provider.standard_providers()
+ELSEWHERE = [kind for kind, found in CATALOGUE.items() if all(map(runs_elsewhere, found))]
+PLACES = {
+    kind: {runs_elsewhere(native(kind, provider)) for provider in found}
+    for kind, found in CATALOGUE.items()
+}
+"""Where the providers of a type run once ours stand in for those of Java: elsewhere or not."""
 
-
-REFUSED = [kind for kind in yaml_provider.standard_providers() if needs_java(kind)]
-ELSEWHERE = [
-    kind
-    for kind, found in yaml_provider.standard_providers().items()
-    if all(map(runs_elsewhere, found))
-]
+REFUSED = [kind for kind, places in PLACES.items() if places == {True}]
+BOTH = [kind for kind, places in PLACES.items() if places == {True, False}]
 
 
 def test_of_the_catalogue_only_systems_without_a_counterpart_need_java() -> None:
@@ -248,15 +246,6 @@ transforms:
         assert ("in another language" in str(caught.value)) is kind.endswith("-java")
 
 
-def in_two_languages(kind: str) -> bool:
-    """Return whether a type of the catalogue has a provider of Python's and one of Java's."""
-    found = [native(kind, provider) for provider in yaml_provider.standard_providers()[kind]]
-    return len({*map(runs_elsewhere, found)}) == 2
-
-
-BOTH = [kind for kind in yaml_provider.standard_providers() if in_two_languages(kind)]
-
-
 @pytest.mark.parametrize("kind", BOTH)
 def test_a_type_of_python_and_java_is_that_of_python(kind: str) -> None:
     providers = yaml_provider.standard_providers()
@@ -273,33 +262,27 @@ pipeline:
 providers:
   - {type: KIND, config: CONFIG, transforms: {WriteToJson: "mine:write:v1"}}
 """
+CROSS_LANGUAGE = ("'WriteToJson' cannot run on Spark", "cross-language")
 
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(
-    ("kind", "config"),
+    ("kind", "config", "told"),
     [
-        ("javaJar", "{jar: 'https://localhost:1/a.jar'}"),
-        ("mavenJar", "{artifact_id: a, group_id: b, version: '1'}"),
-        ("beamJar", "{gradle_target: 'sdks:java:io:expansion-service:shadowJar'}"),
-        ("remote", "{address: 'localhost:1'}"),
+        ("javaJar", "{jar: 'https://localhost:1/a.jar'}", CROSS_LANGUAGE),
+        ("mavenJar", "{artifact_id: a, group_id: b, version: '1'}", CROSS_LANGUAGE),
+        ("beamJar", "{gradle_target: 'sdks:java:io:expansion-service:shadowJar'}", CROSS_LANGUAGE),
+        ("remote", "{address: 'localhost:1'}", CROSS_LANGUAGE),
+        ("docker", "{image: 'a/b:1'}", ("type docker at line", "Use a provider of type python")),
     ],
 )
-def test_providers_of_the_user_in_other_processes_are_refused(kind: str, config: str) -> None:
+def test_providers_of_the_user_in_other_processes_are_refused(
+    kind: str, config: str, told: tuple[str, ...]
+) -> None:
     result = run(OF_USER.replace("KIND", kind).replace("CONFIG", config))
     assert result.exit_code == 1
     (line,) = result.stderr.splitlines()
-    assert "'WriteToJson' cannot run on Spark" in line
-    assert "cross-language" in line
-
-
-@pytest.mark.usefixtures("alone")
-def test_a_provider_of_containers_is_an_error_with_a_remedy() -> None:
-    result = run(OF_USER.replace("KIND", "docker").replace("CONFIG", "{image: 'a/b:1'}"))
-    assert result.exit_code == 1
-    (line,) = result.stderr.splitlines()
-    assert "type docker at line" in line
-    assert "Use a provider of type python" in line
+    assert all(words in line for words in told)
 
 
 WITH_PACKAGES = """

@@ -265,24 +265,19 @@ def test_panes_are_those_of_the_model_after_a_crash(
     check(some, events, Crashes((batch, when)), most)
 
 
-def test_a_session_beside_one_whose_trigger_has_finished_is_another_one() -> None:
+@pytest.mark.parametrize(
+    ("trigger", "mode", "last"),
+    [
+        (AfterWatermark(early=AfterCount(5)), DISCARDING, ((8, 18), (2,), ON_TIME)),
+        (AfterWatermark(late=AfterCount(1)), ACCUMULATING, ((0, 18), (1, 2), ON_TIME)),
+    ],
+    ids=["beside one whose trigger has finished", "that grows past the watermark"],
+)
+def test_a_session_is_another_one_or_on_time_again(trigger: Any, mode: Any, last: Any) -> None:
     events: list[Event] = [Elements(((1, 0),)), Watermark(10), Elements(((2, 8),)), Watermark(30)]
-    windowing = Windowing(Sessions(10), AfterWatermark(early=AfterCount(5)), DISCARDING)
-    panes = Ran([windowing], events).panes("groups 0")
-    assert [(pane.window, pane.values, pane.timing) for pane in panes] == [
-        ((0, 10), (1,), ON_TIME),
-        ((8, 18), (2,), ON_TIME),
-    ]
-
-
-def test_a_session_that_grows_past_the_watermark_is_on_time_again() -> None:
-    events: list[Event] = [Elements(((1, 0),)), Watermark(10), Elements(((2, 8),)), Watermark(30)]
-    windowing = Windowing(Sessions(10), AfterWatermark(late=AfterCount(1)), ACCUMULATING)
-    panes = Ran([windowing], events).panes("groups 0")
-    assert [(pane.window, pane.values, pane.timing) for pane in panes] == [
-        ((0, 10), (1,), ON_TIME),
-        ((0, 18), (1, 2), ON_TIME),
-    ]
+    panes = Ran([Windowing(Sessions(10), trigger, mode)], events).panes("groups 0")
+    found = [(pane.window, pane.values, pane.timing) for pane in panes]
+    assert found == [((0, 10), (1,), ON_TIME), last]
 
 
 def test_a_pane_that_the_clock_lets_out_behind_its_window_is_in_time_downstream() -> None:

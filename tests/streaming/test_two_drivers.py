@@ -239,19 +239,6 @@ def test_many_starts_leave_few_files_and_old_ones_are_still_refused(tmp_path: Pa
         first.check(kept)
 
 
-def test_files_on_beams_file_systems_are_fenced_too(tmp_path: Path) -> None:
-    kept = RemoteFiles(str(tmp_path))
-    old = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
-    old.write("note", b"old")
-    new = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
-    new.write("note", b"new")
-    for write in (old.write, old.create):
-        with pytest.raises(CheckpointTaken):
-            write("note", b"older")
-    assert kept.read("note") == b"new"
-    assert (old.number, new.number) == (1, 2)
-
-
 class Server:
     """A Spark Connect session, as far as files go: tasks arrive there pickled."""
 
@@ -264,8 +251,11 @@ class Server:
         return SimpleNamespace(collect=lambda: [(row,) for row in batch.column(0).to_pylist()])
 
 
-def test_files_of_a_server_are_fenced_too(tmp_path: Path) -> None:
-    kept = ServerFiles(Server(), str(tmp_path))
+@pytest.mark.parametrize("is_of_server", [False, True], ids=["file systems of Beam", "server"])
+def test_files_elsewhere_are_fenced_too(is_of_server: bool, tmp_path: Path) -> None:
+    kept: Any = RemoteFiles(str(tmp_path))
+    if is_of_server:
+        kept = ServerFiles(Server(), str(tmp_path))
     assert (kept.names("generations"), kept.untrusted_reason()) == ([], None)
     old = OwnFiles(kept, Generation.begin(kept, str(tmp_path)))
     old.write("note", b"old")
@@ -279,8 +269,9 @@ def test_files_of_a_server_are_fenced_too(tmp_path: Path) -> None:
     with pytest.raises(CheckpointTaken):
         old.remove("note")
     assert kept.read("note") == b"new"
+    assert (old.number, new.number) == (1, 2)
     tmp_path.chmod(0o777)
-    assert "all users may write to it" in (kept.untrusted_reason() or "")
+    assert ("all users may write to it" in (kept.untrusted_reason() or "")) is is_of_server
 
 
 @pytest.mark.parametrize("is_newest", [True, False])

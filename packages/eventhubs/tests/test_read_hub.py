@@ -8,6 +8,7 @@ import apache_beam as beam
 import numpy as np
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
+from payloads import payload
 
 from pyspark_eventhubs.settings import ConnectionSettings
 from pyspark_eventhubs.source_options import SourceOptions
@@ -26,12 +27,7 @@ def spec_of(transform: ReadFromEventHubs, *arguments: str) -> ReadSpec:
     pipeline = beam.Pipeline(runner=SparkRunner(), options=PipelineOptions([*arguments]))
     events = pipeline | transform
     assert events.element_type is EventHubsEvent
-    found = [
-        part.spec.payload
-        for part in pipeline.to_runner_api().components.transforms.values()
-        if part.spec.urn == READ_URN
-    ]
-    return ReadSpec.unpack(found[0])
+    return ReadSpec.unpack(payload(READ_URN, pipeline))
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,6 @@
 """The command ``sparkbeam nexmark`` from its arguments to its files and exit code."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
-from click.testing import CliRunner, Result
+from click.testing import Result
+from command import command, python
 from in_process import StreamingRunner
 from pasts import COMMITS
 from runs import a_run
@@ -24,7 +23,6 @@ from beam_nexmark.measure import Measurement
 from beam_nexmark.queries import QUERIES
 from beam_nexmark.record import QueryRun
 from beam_nexmark.stream import NexmarkStream
-from sparkbeam.cli.commands import main
 
 ORACLE = ("--runner", "FnApiRunner", "--events", "500")
 
@@ -37,7 +35,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(*arguments: Any) -> Result:
-    return CliRunner().invoke(main, ["nexmark", *map(str, arguments)])
+    return command("nexmark", *arguments)
 
 
 def problem(result: Result) -> str:
@@ -148,8 +146,8 @@ class TestBadInput:
 
     def test_a_history_of_another_version_is_told(self, tmp_path: Path) -> None:
         (tmp_path / "history.jsonl").write_text('{"schema": 9}')
-        for command in ([], ["report"]):
-            told = problem(run(*command, "--history", "history.jsonl"))
+        for words in ([], ["report"]):
+            told = problem(run(*words, "--history", "history.jsonl"))
             assert "has runs in format 9" in told
 
 
@@ -278,9 +276,7 @@ def test_help_needs_neither_beam_nor_spark_nor_the_extra() -> None:
         "heavy = {'apache_beam', 'pyspark', 'pandas', 'altair', 'jinja2', 'psutil'}\n"
         "sys.exit(bool(heavy & set(sys.modules)))"
     )
-    result = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False)
-    assert result.returncode == 0
-    assert b"--query" in result.stdout
+    assert "--query" in python("-c", program).stdout
 
 
 def test_the_documented_queries_are_those_of_the_code() -> None:

@@ -80,14 +80,11 @@ class TestRun:
 
 
 class TestCheck:
-    def test_the_reference_decides_where_nothing_is_stored(self, fn_api: Engine) -> None:
-        run = Measurement(fn_api, SMALL, check=True).run(QUERIES[2])
+    @pytest.mark.parametrize("events", [500, 1000], ids=["nothing is stored", "it is stored"])
+    def test_the_reference_or_what_is_stored_decides(self, events: int, fn_api: Engine) -> None:
+        run = Measurement(fn_api, Configuration(events), check=True).run(QUERIES[2])
         assert run.checked == PASSED
         assert run.is_right
-
-    def test_what_is_stored_decides(self, fn_api: Engine) -> None:
-        run = Measurement(fn_api, Configuration(events=1000), check=True).run(QUERIES[2])
-        assert run.checked == PASSED
 
     def test_missing_results_are_shown(self, fn_api: Engine) -> None:
         one_less = altered(beam.Filter(lambda result: result[0] % 2))
