@@ -43,10 +43,6 @@ from beam_nexmark.queries.selection import bids
 from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
 
-# Beam has coders for them as keys, but does not choose these by itself.
-coders.registry.register_coder(Decimal, coders.coders.DecimalCoder)
-coders.registry.register_coder(Timestamp, coders.coders.TimestampCoder)
-
 GAP = WINDOW = 10
 MINUTE, HOUR = 60, 3600
 GROUPS = 1000
@@ -520,6 +516,9 @@ def main() -> None:
     add_place(parser)
     arguments = parser.parse_args()
     logging.disable(logging.WARNING)
+    # Beam has coders for them as keys, but does not choose these by itself.
+    coders.registry.register_coder(Decimal, coders.coders.DecimalCoder)
+    coders.registry.register_coder(Timestamp, coders.coders.TimestampCoder)
     table = Table("task", "program", "results", "s", "relative to the first")
     every: list[Times] = []
     with tempfile.TemporaryDirectory() as scratch, session_on(arguments.on) as spark:

@@ -7,8 +7,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa
 from apache_beam.coders import coders
-from apache_beam.io import textio
-from apache_beam.io.filebasedsource import _SingleFileSource
+from apache_beam.io import filebasedsource, textio
 
 READ_BYTES = 4 << 20
 """The most bytes that are read at once."""
@@ -42,7 +41,7 @@ def lines_of(restriction: Any) -> Iterator[Lines] | None:
         restriction: that of Beam's reader of bounded sources.
     """
     part = restriction.source()
-    if type(part) is not _SingleFileSource or not is_text(part._file_based_source):
+    if type(part) is not filebasedsource._SingleFileSource or not is_text(part._file_based_source):
         return None
     bounds, source = restriction.range_tracker(), part._file_based_source
     return _lines(source, part._file_name, bounds.start_position(), bounds.stop_position())
