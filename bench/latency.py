@@ -10,6 +10,8 @@ import argparse
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +51,12 @@ def measured(start: Callable[[Any], Callable[[], None]], seconds: float) -> list
     return [waited for now, waited in lines if now >= lines[0][0] + WARM_UP_SECONDS]
 
 
-def of_beam(spark: Any, source: ReadFromSpark, row: Callable[[Any], Any]) -> Any:
+def of_beam(spark: Any, read: Callable[[], ReadFromSpark], row: Callable[[Any], Any]) -> Any:
     """A pipeline of a source, a Map and ``foreachBatch``, as :func:`measured` starts it."""
 
     def start(took: Any) -> Callable[[], None]:
         p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions(["--streaming"]))
-        _ = p | source | beam.Map(row) | ForeachBatch(took, "sent double")
+        _ = p | read() | beam.Map(row) | ForeachBatch(took, "sent double")
         result = p.run()
         return lambda: result.cancel() and None
 
@@ -77,11 +79,14 @@ def idle(spark: Any, folder: str, seconds: float) -> float:
     """The share of a core that a pipeline over an empty folder takes."""
 
     def used() -> float:
-        every = [psutil.Process(), *psutil.Process().children(recursive=True)]
-        return sum(sum(each.cpu_times()[:2]) for each in every)
+        total = 0.0
+        for each in (psutil.Process(), *psutil.Process().children(recursive=True)):
+            with suppress(psutil.NoSuchProcess):
+                total += sum(each.cpu_times()[:2])
+        return total
 
-    source = ReadFromSpark("text", {"path": folder})
-    stop = of_beam(spark, source, lambda row: {"sent": 0.0})(print)
+    read = partial(ReadFromSpark, "text", {"path": folder})
+    stop = of_beam(spark, read, lambda row: {"sent": 0.0})(print)
     time.sleep(2 * WARM_UP_SECONDS)
     before = used()
     time.sleep(seconds)
@@ -99,7 +104,7 @@ def main() -> None:
     arguments = parser.parse_args()
     spark = started()
     options = {"rowsPerSecond": arguments.rate, "numPartitions": 2}
-    rows = ReadFromSpark("rate", options, timestamp_column="timestamp")
+    rows = partial(ReadFromSpark, "rate", options, timestamp_column="timestamp")
     programs = {
         "sparkbeam": of_beam(spark, rows, lambda row: {"sent": row.timestamp.micros / 1e6}),
         "foreachBatch": of_spark(spark, arguments.rate),
