@@ -23,7 +23,7 @@ _UFUNCS: dict[Any, np.ufunc] = {min: np.minimum, max: np.maximum}
 
 
 @dataclass(frozen=True)
-class _Cut:
+class Cut:
     """Division of elements into sessions.
 
     Attributes:
@@ -53,6 +53,28 @@ class _Cut:
         """Return the start and end of each session among the elements in order."""
         firsts = self.firsts.tolist()
         return firsts, [*firsts[1:], len(self.order)]
+
+
+def cut_sessions(keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> Cut:
+    """Find the start of each key's sessions, by the rule of ``in_session`` in aggregator.py.
+
+    Windows in runs are sorted in a few parts; otherwise windows are in any order.
+    """
+    length = None if in_runs else _length_of_all(starts, ends)
+    rows = arranged(keys, starts, in_runs=in_runs)
+    order, keys, starts = rows.order, rows.first, rows.second
+    is_other_key = keys[1:] != keys[:-1] if keys[0] != keys[-1] else None
+    # Windows of one length end in the order in which they begin.
+    reach = starts + length if length is not None else _reach(is_other_key, ends[order])
+    is_first = np.ones(len(order), np.bool_)
+    np.greater_equal(starts[1:], reach[:-1], out=is_first[1:])
+    if not length:
+        is_first[1:] &= starts[1:] != starts[:-1]
+    if is_other_key is not None:
+        is_first[1:] |= is_other_key
+    firsts = np.flatnonzero(is_first)
+    ends = reach[lasts_of(firsts, len(order))]
+    return Cut(order, firsts, keys[firsts], starts[firsts], ends)
 
 
 class SessionColumns:
@@ -147,33 +169,15 @@ class SessionColumns:
             found = map(Session, *times, self.accumulators(part))
             yield from zip(part.keys.tolist(), found, strict=True)
 
-    def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> _Cut:
-        """Find the start of each key's sessions, by the rule of ``in_session`` in aggregator.py.
-
-        Windows in runs are sorted in a few parts; otherwise windows are in any order.
-        """
-        length = None if in_runs else _length_of_all(starts, ends)
-        rows = arranged(keys, starts, in_runs=in_runs)
-        order, keys, starts = rows.order, rows.first, rows.second
-        is_other_key = keys[1:] != keys[:-1] if keys[0] != keys[-1] else None
-        # Windows of one length end in the order in which they begin.
-        reach = starts + length if length is not None else _reach(is_other_key, ends[order])
-        is_first = np.ones(len(order), np.bool_)
-        np.greater_equal(starts[1:], reach[:-1], out=is_first[1:])
-        if not length:
-            is_first[1:] &= starts[1:] != starts[:-1]
-        if is_other_key is not None:
-            is_first[1:] |= is_other_key
-        firsts = np.flatnonzero(is_first)
-        ends = reach[lasts_of(firsts, len(order))]
-        return _Cut(order, firsts, keys[firsts], starts[firsts], ends)
+    def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> Cut:
+        return cut_sessions(keys, starts, ends, in_runs=in_runs)
 
     def _added_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         assert self.form is not None
         return self.form.add_up(numbers, firsts)
 
     def _columns(
-        self, cut: _Cut, starts: Micros, ends: Micros, stamps: Micros, totals: Numbers
+        self, cut: Cut, starts: Micros, ends: Micros, stamps: Micros, totals: Numbers
     ) -> Aggregates:
         # Most often a timestamp is where its window begins, and the earliest stays there; the
         # latest is as far before the end as all are.
@@ -185,14 +189,14 @@ class SessionColumns:
             combined = self.stamps.reduceat(stamps[cut.order], cut.firsts)
         return Aggregates(cut.keys, cut.starts, cut.ends, combined, totals)
 
-    def _reduced(self, cut: _Cut, numbers: Numbers) -> Numbers | None:
+    def _reduced(self, cut: Cut, numbers: Numbers) -> Numbers | None:
         """Return the aggregates of the numbers of values."""
         assert self.form is not None
         if self.form.is_ordered:
             return self.form.add_apart(numbers, cut.of_value(), cut.counts())
         return self.form.add_up(numbers[cut.order], cut.firsts)
 
-    def _added(self, cut: _Cut, values: list[Any]) -> Numbers:
+    def _added(self, cut: Cut, values: list[Any]) -> Numbers:
         """Return accumulators of values, in the order in which they are there."""
         order = np.argsort(cut.of_value(), kind="stable")
         arranged = [values[place] for place in order.tolist()]
@@ -204,7 +208,7 @@ class SessionColumns:
             ]
         )
 
-    def _merged(self, cut: _Cut, accumulators: Numbers) -> Numbers:
+    def _merged(self, cut: Cut, accumulators: Numbers) -> Numbers:
         arranged = accumulators[cut.order]
         firsts, ends = cut.parts()
         result = arranged[cut.firsts]
@@ -219,7 +223,7 @@ class WindowColumns(SessionColumns):
 
     counts_elements = True
 
-    def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> _Cut:
+    def _cut(self, keys: Micros, starts: Micros, ends: Micros, *, in_runs: bool = False) -> Cut:
         if _length_of_all(starts, ends) is not None:
             rows = arranged(keys, starts, in_runs=in_runs)
             order, firsts = rows.order, rows.firsts()
@@ -227,7 +231,7 @@ class WindowColumns(SessionColumns):
             order = np.lexsort((ends, starts, keys))
             firsts = firsts_of(*(column[order] for column in (keys, starts, ends)))
         heads = order[firsts]
-        return _Cut(order, firsts, keys[heads], starts[heads], ends[heads])
+        return Cut(order, firsts, keys[heads], starts[heads], ends[heads])
 
     def of_runs(
         self, parts: Aggregates, rows: _Places, firsts: _Places, windows: Aggregates

@@ -266,6 +266,15 @@ CONSUMERS: dict[str, Callable[[Any], Any]] = {
         | "again" >> beam.GroupByKey()
         | beam.Map(in_no_order)
     ),
+    "sessions grouped again": lambda rows: (
+        rows
+        | beam.WindowInto(Sessions(0.2))
+        | "first" >> beam.Map(lambda row: ((row.sensor, row.number), row.number))
+        | beam.GroupByKey()
+        | "fewer keys" >> beam.Map(lambda kv: (len(kv[1]) % 2, kv[0][1]))
+        | "again" >> beam.GroupByKey()
+        | "seen" >> beam.Map(with_window)
+    ),
     "grouped again as lists": lambda rows: (
         numbers(rows)
         | beam.Map(lambda kv: (1, kv[1]))

@@ -17,6 +17,7 @@ from apache_beam.utils.timestamp import Duration, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.canonical_sessions import Merges
+from sparkbeam.aggregate.columnar_sessions import cut_sessions
 from sparkbeam.wire.binary import take_cells
 from sparkbeam.wire.rounding import coded, coded_span
 from sparkbeam.worker.group_timestamps import ON_TIME, stamps_of
@@ -79,19 +80,12 @@ def _by_window_fn(window_fn: WindowFn, keys: pa.Array) -> pa.Array:
 
 
 def _in_sessions(keys: pa.Array) -> pa.Array:
-    """Merge sessions of the same gap: in order of their starts, the ends are in order, too."""
+    """Merge sessions, of all keys at once."""
     bare = without_spans(keys)
-    places = bare.dictionary_encode().indices.to_numpy()
-    starts, ends = spans_of(keys)
-    order = np.lexsort((starts, places))
-    starts, ends, places = starts[order], ends[order], places[order]
-    is_first = np.append(True, (places[1:] != places[:-1]) | (starts[1:] >= ends[:-1]))
-    firsts = np.flatnonzero(is_first)
-    counts = np.diff(np.append(firsts, len(order)))
-    found = np.empty((2, len(order)), np.int64)
-    found[0, order] = np.repeat(starts[firsts], counts)
-    found[1, order] = np.repeat(ends[firsts + counts - 1], counts)
-    return joined(bare, packed_spans(*found))
+    places = bare.dictionary_encode().indices.to_numpy().astype(np.int64)
+    cut = cut_sessions(places, *spans_of(keys))
+    of_value = cut.of_value()
+    return joined(bare, packed_spans(cut.starts[of_value], cut.ends[of_value]))
 
 
 class _Instant(Timestamp):
@@ -124,15 +118,6 @@ class _Instant(Timestamp):
 
     def __lt__(self, other: Any) -> bool:
         return self.micros < other.micros if type(other) is _Instant else super().__lt__(other)
-
-    def __gt__(self, other: Any) -> bool:
-        return self.micros > other.micros if type(other) is _Instant else super().__gt__(other)
-
-    def __le__(self, other: Any) -> bool:
-        return self.micros <= other.micros if type(other) is _Instant else super().__le__(other)
-
-    def __ge__(self, other: Any) -> bool:
-        return self.micros >= other.micros if type(other) is _Instant else super().__ge__(other)
 
     __hash__ = Timestamp.__hash__
 
