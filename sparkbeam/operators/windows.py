@@ -122,9 +122,11 @@ class WindowOperation(BlockOperation):
 
     def _assign_each(self, block: Block) -> None:
         """Assign windows that depend on the element, too."""
-        time = column_of(pa.array(block.time_column()), INT)
         with self.scoped_process_state:
-            found = self._bounds.over(block, time)
+            found = None
+            if block.column is not None:
+                time = column_of(pa.array(block.time_column()), INT)
+                found = self._bounds.over(block, time)
             if found is not None:
                 assert found.column is not None
                 bounds = (found.column.array.field(at).to_numpy() for at in (0, 1))
