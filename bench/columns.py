@@ -85,7 +85,7 @@ def session_counts(bids: Any) -> Any:
 
 
 def window_sums(bids: Any) -> Any:
-    """What each bidder has bid in ten seconds."""
+    """The sum of each bidder in ten seconds."""
     pairs = bids | "prices" >> beam.Map(lambda bid: (bid.bidder, bid.price))
     return totals(pairs | beam.WindowInto(FixedWindows(WINDOW)))
 
@@ -204,7 +204,7 @@ def of_sessions(bids: Any) -> Any:
 
 
 class Item(NamedTuple):
-    """What a bidder bids for."""
+    """A bidder, and the category of an item."""
 
     bidder: int
     category: int | None
@@ -267,7 +267,7 @@ def called(text: bytes) -> Any:
 
 
 def json_sums(rows: Any, parse: Callable[[bytes], Any] = parsed) -> Any:
-    """What each bidder has bid in ten seconds, of items that one step reads."""
+    """The sum of each bidder in ten seconds, of items that one step reads."""
 
     def pair(row: Any) -> Any:
         bid = parse(row.value)

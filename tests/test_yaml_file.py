@@ -191,7 +191,7 @@ PLACES = {
     kind: {runs_elsewhere(native(kind, provider)) for provider in found}
     for kind, found in CATALOGUE.items()
 }
-"""Where the providers of a type run once ours stand in for those of Java: elsewhere or not."""
+"""Places of the providers of a type, with ours in place of those of Java: elsewhere or not."""
 
 REFUSED = [kind for kind, places in PLACES.items() if places == {True}]
 BOTH = [kind for kind, places in PLACES.items() if places == {True, False}]
