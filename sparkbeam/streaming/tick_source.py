@@ -78,12 +78,27 @@ class SourceSpec:
     rests: bool = False
 
     @classmethod
-    def from_plan(cls, plan: Plan, generation: Generation, **given: Any) -> "SourceSpec":
-        """Return the description of a plan's tick source; ``given`` are other attributes."""
+    def from_plan(
+        cls,
+        plan: Plan,
+        generation: Generation,
+        *,
+        ways: tuple[tuple[int, int], ...],
+        run: AvailableNowRun | None = None,
+        rests: bool = False,
+    ) -> "SourceSpec":
+        """Return the description of a plan's tick source."""
         of_spark = spark_sources(plan)
         clocks = tuple(map(SourceClock.from_source, of_spark))
         others = [source for source in plan.sources if source not in of_spark]
-        spec = cls(generation.checkpoint, clocks=clocks, generation=generation, **given)
+        spec = cls(
+            generation.checkpoint,
+            clocks=clocks,
+            ways=ways,
+            generation=generation,
+            run=run,
+            rests=rests,
+        )
         if not others:
             return spec
         (source,) = others

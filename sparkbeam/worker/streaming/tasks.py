@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from sparkbeam.plan.layers import Hop, Topology
 from sparkbeam.plan.model import Stage
@@ -64,9 +63,15 @@ def layer_tasks(
     topology: Topology,
     shards: tuple[int, ...],
     max_batch_elements: int | None = None,
-    **given: Any,
+    *,
+    output: OutputSpec | None = None,
+    environment: Environment | None = None,
+    checkpoint_id: str = "",
+    reports: FailureReports | None = None,
+    reporter: Reporter | None = None,
+    check: Callable[[], None] | None = None,
 ) -> list[LayerTask]:
-    """Return the tasks of all layers; ``given`` are attributes that have defaults."""
+    """Return the tasks of all layers."""
     max_elements = READ_ELEMENTS
     if max_batch_elements is not None:
         max_elements = max(1, max_batch_elements // len(shards))
@@ -96,7 +101,12 @@ def layer_tasks(
                 roots=roots,
                 max_elements=max_elements,
                 readers={layer: frozenset(tags) for layer, tags in readers.items()},
-                **given,
+                output=output or OutputSpec(),
+                environment=environment or Environment(),
+                checkpoint_id=checkpoint_id,
+                reports=reports or FailureReports(),
+                reporter=reporter,
+                check=check,
             )
         )
     return tasks
