@@ -2,7 +2,6 @@
 
 import os
 import stat
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ from threading import Barrier
 
 import apache_beam as beam
 import pytest
+from command import attempt
 from in_process import Point, Spark, StreamingRunner
 
 from sparkbeam.common import temporary_folders as temporaries
@@ -38,8 +38,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def left_behind() -> Path:
     """A folder of a process that has been killed."""
-    done = subprocess.run([sys.executable, "-c", LEAVE], capture_output=True, text=True)
-    return Path(done.stdout.strip())
+    return Path(attempt(sys.executable, "-c", LEAVE).stdout.strip())
 
 
 def test_nobody_else_can_look_into_it() -> None:
