@@ -47,7 +47,7 @@ from sparkbeam.plan.spark_io import ReadSpec
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import log_refused_settings, require_partitions
 from sparkbeam.spark.collect import collected
-from sparkbeam.upstream.spark import estimated_bytes, is_connect
+from sparkbeam.upstream.spark import estimated_bytes
 from sparkbeam.wire.environment import Environment
 from sparkbeam.wire.failure import FailureReports
 from sparkbeam.wire.output_lines import OutputSpec
@@ -165,13 +165,17 @@ class BatchExecution:
         return reports
 
     def _run_if_small(self, stages: list[Stage]) -> tuple[list[Stage], list[bytes]]:
-        """Run a small pipeline in one stage of Spark.
+        """Run a small pipeline in one stage of Spark, where it would read a shuffle in one task.
 
         Returns:
             The stages that are left, and the reports if none are.
         """
-        found = None if self._parallelism or self._repeatable else roots_and_others(self._plan)
-        if found is None or is_connect(self._session):
+        is_one_task = self._parallelism == 1 or (
+            self._parallelism is None and sessions.is_adaptive(self._session)
+        )
+        is_possible = is_one_task and sessions.is_local(self._session) and not self._repeatable
+        found = roots_and_others(self._plan) if is_possible else None
+        if found is None:
             return stages, []
         roots, others = found
         small = SmallPipeline(
@@ -180,7 +184,7 @@ class BatchExecution:
         self._proceed()
         self._describe(f"Runs {'; '.join(stage.name for stage in stages)}")
         rows = impulses(self._session, small.tasks).mapInArrow(
-            _named(small, "small", roots[0].name), ROW_TYPE
+            _named(small, "all stages", roots[0].name), ROW_TYPE
         )
         reports: list[bytes] = collected(rows.select("value")).column(0).to_pylist()
         self._tell(reports)

@@ -22,8 +22,8 @@ from sparkbeam.worker.batch.spilling import spilled_batches
 from sparkbeam.worker.batch.stage import StageTask
 from sparkbeam.worker.task import task_numbers
 
-SMALL_BYTES = 1 << 20
-"""Bytes of rows up to which one task goes on: as many as Spark puts into a task, if adaptive."""
+SMALL_BYTES = 256 << 10
+"""Bytes of rows up to which one task goes on: about as many as Spark puts into a task."""
 
 _CLAIM, _LEFT = "last", "left"
 
