@@ -23,7 +23,7 @@ from sparkbeam.batch.exchange import impulses
 from sparkbeam.plan.model import Exchange
 from sparkbeam.spark import session as sessions
 from sparkbeam.wire.rows import METRICS_TAG, SCHEMA
-from sparkbeam.worker.batch.small_pipeline import SmallPipeline, numbers
+from sparkbeam.worker.batch.small_pipeline import LeftRows, SmallPipeline, numbers
 
 FEW = [(f"k{number % 5}", number) for number in range(50)]
 MANY = [("k1", random.Random(number).randbytes(1_000)) for number in range(2_000)]
@@ -191,4 +191,4 @@ def test_a_second_attempt_goes_on_where_the_first_has_failed(tmp_path: Path) -> 
     assert not list(small(numbers([1])))
     assert sum(batch.num_rows for batch in small(numbers([0]))) == 3
     assert attempts == [[0, 1], [0, 1]]
-    assert small.left() == (0, [])
+    assert small.left() == (0, LeftRows(()))

@@ -55,7 +55,6 @@ from sparkbeam.wire.parquet_splits import ParquetFiles
 from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import METRICS_TAG
 from sparkbeam.worker.batch.small_pipeline import SmallPipeline
-from sparkbeam.worker.batch.spilling import spilled_batches
 from sparkbeam.worker.batch.stage import StageTask
 from sparkbeam.worker.connectors.sink_cells import plain_row
 from sparkbeam.worker.connectors.spark_rows import RowSource, SparkRowCells
@@ -150,7 +149,7 @@ class BatchExecution:
             ConfigurationError: the session lacks what the plan needs.
         """
         require_partitions(self._session)
-        reports = []
+        reports: list[bytes] = []
         try:
             stages, reports = self._run_if_small(self._stages())
             for stage in stages:
@@ -188,11 +187,11 @@ class BatchExecution:
         )
         reports: list[bytes] = collected(rows.select("value")).column(0).to_pylist()
         self._tell(reports)
-        count, paths = small.left()
-        if not paths:
+        count, left = small.left()
+        if not left.paths:
             return [], reports
-        rows = impulses(self._session, len(paths)).mapInArrow(
-            functools.partial(spilled_batches, tuple(paths)), ROW_TYPE
+        rows = impulses(self._session, len(left.paths)).mapInArrow(
+            _named(left, "rows", roots[0].name), ROW_TYPE
         )
         self._open["small"] = rows.where(sf.col("tag") == METRICS_TAG)
         done = [*roots, *others[:count]]

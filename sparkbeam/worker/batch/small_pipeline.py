@@ -60,14 +60,12 @@ class SmallPipeline:
         """Number of tasks of all roots."""
         return sum(root.tasks for root in self.roots)
 
-    def left(self) -> tuple[int, list[str]]:
-        """Return how many of the other stages have run, and the files with the rows for the rest.
-
-        There are no files if all stages have run.
-        """
+    def left(self) -> "tuple[int, LeftRows]":
+        """Return how many of the other stages have run, and the rows that are left for the rest."""
         for path in Path(self.folder).glob(f"{_LEFT}-*"):
-            return int(path.name.removeprefix(f"{_LEFT}-")), [str(path)]
-        return 0, [str(path) for path in map(self._path, range(self.tasks)) if path.exists()]
+            return int(path.name.removeprefix(f"{_LEFT}-")), LeftRows((str(path),))
+        paths = map(self._path, range(self.tasks))
+        return 0, LeftRows(tuple(str(path) for path in paths if path.exists()))
 
     def _path(self, number: int) -> Path:
         return Path(self.folder, f"root-{number}")
@@ -110,6 +108,21 @@ class SmallPipeline:
         for path in paths:
             path.unlink()
         yield from rows.of((METRICS_TAG,))
+
+
+@dataclass(frozen=True)
+class LeftRows:
+    """Input of the tasks that give Spark the rows of stages that have run.
+
+    Attributes:
+        paths: the files, one for each task; none if all stages have run.
+    """
+
+    paths: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file; the function for ``mapInArrow``."""
+        return spilled_batches(self.paths, batches)
 
 
 class _Rows:
