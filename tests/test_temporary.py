@@ -14,12 +14,14 @@ import pytest
 from command import attempt
 from in_process import Point, Spark, StreamingRunner
 
+from sparkbeam.common import temporary_folders
 from sparkbeam.common import temporary_folders as temporaries
 from sparkbeam.common.temporary_folders import RunFolder, remove_abandoned, served_folder
 
 LEAVE = """
 import os
 from pathlib import Path
+from sparkbeam.common import temporary_folders
 from sparkbeam.common.temporary_folders import RunFolder
 folder = RunFolder("checkpoint")
 Path(folder.name, "state").write_text("private")
@@ -55,6 +57,7 @@ def test_nobody_else_can_look_into_it() -> None:
 def test_the_next_start_removes_what_a_killed_process_has_left() -> None:
     left = left_behind()
     assert (left / "state").exists()
+    temporary_folders._remove_abandoned.cache_clear()
     in_use = RunFolder("side")
     assert not left.exists()
     remove_abandoned()
