@@ -11,7 +11,6 @@ from apache_beam.coders import registry
 from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PBegin, PCollection
-from pyspark.sql.types import StructType
 
 from sparkbeam.common.maven_packages import released, versions_of
 from sparkbeam.common.step_errors import errors_naming
@@ -94,9 +93,6 @@ class TableRows:
 Rows = Callable[[Any], TableRows]
 """Function from the session to the rows of a read that ends."""
 
-Kind = Callable[[StructType], Any]
-"""Function from the schema of rows to the type of the elements."""
-
 Follow = Callable[[Any, int | None], TableRows]
 """Function from the session, and the most rows of a micro-batch, to those of a streaming read."""
 
@@ -127,7 +123,6 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
         self._follow = follow
         self._endless = endless
         self._options = options
-        self._kind: Kind | None = None
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
@@ -137,7 +132,7 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
             session = self._format.session(pipeline)
             most = pipeline.options.view_as(SparkBeamOptions).max_batch_elements
             rows = self._checked(lambda: follow(session, most) if follow else self._rows(session))
-        return pbegin | "Read" >> reading(pipeline, rows, self._options, self._kind)
+        return pbegin | "Read" >> reading(pipeline, rows, self._options)
 
     def _checked(self, make: Callable[[], TableRows]) -> TableRows:
         try:
@@ -159,15 +154,14 @@ _LAG_MICROS = 300_000_000
 
 
 def reading(
-    pipeline: beam.Pipeline, rows: TableRows, options: Options, kind: Kind | None = None
+    pipeline: beam.Pipeline, rows: TableRows, options: Options
 ) -> "beam.PTransform[PBegin, PCollection[Any]]":
     """Return the transform that reads rows.
 
     Args:
         rows: of a table; those of a read that ends are collected in a streaming pipeline.
-        kind: of the elements; None for rows with the columns as fields.
     """
-    read = _ReadFrame(rows, options, kind)
+    read = _ReadFrame(rows, options)
     streaming = pipeline.options.view_as(StandardOptions).streaming
     return _ReadOnce(read) if streaming and not rows.frame.isStreaming else read
 
@@ -177,18 +171,11 @@ class _ReadFrame(FromDataFrame):
 
     In streaming the watermark is the newest timestamp of the rows. Without new ones it follows the
     clock.
-
-    Args:
-        kind: of the elements; None for rows with the columns as fields.
     """
 
-    def __init__(self, rows: TableRows, options: Options, kind: Kind | None) -> None:
+    def __init__(self, rows: TableRows, options: Options) -> None:
         super().__init__(rows.frame, rows.time, rows.columns)
         self.secrets = options
-        self._kind = kind
-
-    def _element_type(self, schema: StructType) -> Any:
-        return super()._element_type(schema) if self._kind is None else self._kind(schema)
 
     def described(self, pbegin: PBegin) -> tuple[ReadSpec, Any]:
         """Return the read in batch, and the type of the elements."""

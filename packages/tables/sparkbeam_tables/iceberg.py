@@ -23,14 +23,7 @@ from sparkbeam.spark.capabilities import setting
 from sparkbeam_tables.catalog_reads import ReadTable, TableFormat, TableRows
 from sparkbeam_tables.database_values import ChosenFields
 from sparkbeam_tables.iceberg_merges import KINDS, ChangeMerge
-from sparkbeam_tables.iceberg_tables import (
-    CATALOG,
-    FIELD,
-    IcebergCatalog,
-    WriteMicroBatch,
-    check_sort_fields,
-    check_transforms,
-)
+from sparkbeam_tables.iceberg_tables import CATALOG, FIELD, IcebergCatalog, WriteMicroBatch
 from sparkbeam_tables.jdbc import kinds_of
 
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -142,8 +135,8 @@ def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     written = WriteMicroBatch(
         catalog,
         table,
-        partition_fields=check_transforms(config.names("partition_fields")),
-        sort_fields=check_sort_fields(config.names("sort_fields")),
+        partition_fields=config.names("partition_fields"),
+        sort_fields=config.names("sort_fields"),
         properties=tuple(config.texts("table_properties").items()),
         options=(("distribution-mode", mode),) if mode else (),
         snapshot_properties=tuple(config.texts("snapshot_properties").items()),
