@@ -40,6 +40,7 @@ from sparkbeam_sql.calcite_types import (
     common,
     decimal,
     digits,
+    inner_type,
 )
 from sparkbeam_sql.calcite_values import (
     KINDS,
@@ -180,14 +181,6 @@ def _same(node: exp.Expr) -> Type | None:
 
 def _widest(node: exp.Expr) -> Type | None:
     return common(each.type for each in arguments(node))
-
-
-def _element_type(node: exp.Expr) -> Type | None:
-    owner = _same(node)
-    if owner is None or not owner.is_type(Kind.ARRAY) or not owner.expressions:
-        return None
-    element: Type = owner.expressions[-1]
-    return element
 
 
 def _whole_type(node: exp.Expr) -> Type | None:
@@ -624,7 +617,8 @@ _TABLE = (
     # Arrays, maps, and conditions.
     Function("CARDINALITY", "CARDINALITY", "any", Kind.INT, _size,
              "IF({0} IS NULL, NULL, SIZE({0}))"),
-    Function("ELEMENT", "ELEMENT", "any", _element_type, _element,
+    Function("ELEMENT", "ELEMENT", "any", lambda node: inner_type(_same(node), Kind.ARRAY),
+             _element,
              "IF(SIZE({0}) > 1, RAISE_ERROR('ELEMENT: several values'), TRY_ELEMENT_AT({0}, 1))"),
     Function("NULLIF", exp.Nullif, "", _same, _nullif, count=2),
     Function("IS NOT DISTINCT FROM", exp.NullSafeEQ, "", Kind.BOOLEAN, _same_value("({} == {})")),

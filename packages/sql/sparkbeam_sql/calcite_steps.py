@@ -6,7 +6,7 @@ become functions in Python, which the planner compiles to columns.
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -107,7 +107,7 @@ class _Lowering:
     def _query(self, tree: exp.Query) -> Project:
         with_ = tree.args.get("with_") or exp.With()
         for cte in with_.expressions:
-            names = [each.name for each in cte.args["alias"].columns] or cte.this.named_selects
+            names = cte.alias_column_names or cte.this.named_selects
             named = self._columns_of(self.query(cte.this), names)
             self._named = {**self._named, cte.alias: named}
         if isinstance(tree, exp.Subquery):
@@ -158,12 +158,10 @@ class _Lowering:
 
     def _whole_relation(self, tree: exp.Expr) -> tuple[Step, dict[str, Value]]:
         if isinstance(tree, exp.Subquery):
-            alias = tree.args.get("alias")
-            names = [each.name for each in alias.columns] if alias is not None else []
-            return self._columns_of(self.query(tree.this), names or tree.this.named_selects)
+            names = tree.alias_column_names or tree.this.named_selects
+            return self._columns_of(self.query(tree.this), names)
         if isinstance(tree, exp.Values):
-            names = [each.name for each in tree.args["alias"].columns]
-            return self._columns_of(self._constants(tree), names)
+            return self._columns_of(self._constants(tree), tree.alias_column_names)
         if not isinstance(tree, exp.Table):
             raise QueryRefused(f"{tree.key.upper()} in windows or in streaming")
         if tree.name in self._named:
@@ -206,7 +204,7 @@ class _Lowering:
             step, scope = self._joined(step, scope, join, used, conditions)
         holds = [*map(self._expressions(scope).holds, conditions)]
         condition = " and ".join(holds) or None
-        items = [item.this if isinstance(item, exp.Alias) else item for item in tree.expressions]
+        items = [item.unalias() for item in tree.expressions]
         group, having = tree.args.get("group"), tree.args.get("having")
         further = further_keys(tree, items)
         if further and tree.args.get("distinct"):
@@ -281,11 +279,11 @@ class _Lowering:
             tuple(map(_as_join_key, side)) for side in zip(*pairs, strict=True)
         )
         whole = JoinSteps(left, right, how, left_keys, right_keys)
-        joined: Scope = {
-            **_nullable(left_scope, how in ("right", "outer")),
-            **_nullable(right_scope, how in ("left", "outer")),
-        }
-        joined = _numbered(joined)
+        if how in ("right", "outer"):
+            left_scope = _nullable(left_scope)
+        if how in ("left", "outer"):
+            right_scope = _nullable(right_scope)
+        joined = _numbered({**left_scope, **right_scope})
         if not rest:
             return whole, joined
         expressions = self._expressions(joined)
@@ -490,21 +488,16 @@ def _positioned(step: Step, scope: Scope, condition: str | None = None) -> tuple
 
 def _numbered(scope: Scope) -> Scope:
     numbers = itertools.count()
-    return {
-        name: {
-            column: replace(value, source=f"row.c{next(numbers)}")
-            for column, value in columns.items()
-        }
-        for name, columns in scope.items()
-    }
+    return _changed(scope, lambda value: replace(value, source=f"row.c{next(numbers)}"))
 
 
-def _nullable(scope: Scope, may_miss: bool) -> Scope:
+def _nullable(scope: Scope) -> Scope:
+    return _changed(scope, lambda value: replace(value, nullable=True))
+
+
+def _changed(scope: Scope, change: Callable[[Value], Value]) -> Scope:
     return {
-        name: {
-            column: replace(value, nullable=value.nullable or may_miss)
-            for column, value in columns.items()
-        }
+        name: {column: change(value) for column, value in columns.items()}
         for name, columns in scope.items()
     }
 

@@ -35,7 +35,7 @@ from sparkbeam.plan.same_windows import in_same_windows
 from sparkbeam_sql import functions as sql_functions
 from sparkbeam_sql.calcite_nesting import divided
 from sparkbeam_sql.calcite_steps import as_micros, of_micros
-from sparkbeam_sql.calcite_values import REAL, Value, held
+from sparkbeam_sql.calcite_values import REAL, Value, present
 from sparkbeam_sql.combines import (
     SPREADS,
     Best,
@@ -259,7 +259,8 @@ class Lowered:
         other = AsSingleton(only, None)
         conditions = ["other is not None"]
         for at, key in enumerate(step.left_keys):
-            conditions.append(_equal(key, f"other[{at}]"))
+            nulls, (value,) = present(key)
+            conditions += [*nulls, f"{value} == other[{at}]"]
         holds = self._function(" and ".join(conditions), "row, other")
         found = left | self._label("Join") >> beam.Filter(holds, other)
         own = [f"row.c{at}" for at in range(len(_columns(step.left)))]
@@ -319,7 +320,8 @@ class Lowered:
 
     def _keyed(self, rows: PCollection[Any], key: Callable[[Any], Any]) -> PCollection[Any]:
         kind: Any = typehints.Tuple[_returned(key), rows.element_type]
-        return rows | self._label("Keys") >> beam.Map(_with_key(key)).with_output_types(kind)
+        keyed = beam.Map(lambda row: (key(row), row)).with_output_types(kind)
+        return rows | self._label("Keys") >> keyed
 
     def _function(self, source: str, parameters: str = "row", **named: Any) -> Callable[..., Any]:
         return function(source, parameters, **self._functions, **named)
@@ -481,24 +483,12 @@ def _columns(step: Step) -> tuple[Value, ...]:
     return step.values
 
 
-def _equal(value: Value, other: str) -> str:
-    """Return the test that a value is not None and equals another one, which may be None."""
-    if not value.nullable:
-        return f"{value.source} == {other}"
-    first, again = held(value)
-    return f"{first} is not None and {again} == {other}"
-
-
 def _key_type(left: tuple[Value, ...], right: tuple[Value, ...]) -> Any:
     parts = [
         Optional[one.kind] if one.nullable or other.nullable else one.kind  # noqa: UP045
         for one, other in zip(left, right, strict=True)
     ]
     return typehints.Tuple[(int, *parts)]
-
-
-def _with_key(key: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda row: (key(row), row)
 
 
 def _returned(function: Callable[..., Any]) -> Any:
