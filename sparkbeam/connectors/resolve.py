@@ -15,7 +15,7 @@ from sparkbeam.connectors.jdbc_urls import known_url
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.labels import applied_label
 from sparkbeam.spark.session import ENDED, HasSession, SparkNotStartedError
-from sparkbeam.upstream.spark import first_line, has_ended
+from sparkbeam.upstream.spark import has_ended
 
 Schema: TypeAlias = str | StructType
 """A schema as Spark's DDL, ``"a int, b string"``, or as a ``StructType``."""
@@ -157,3 +157,9 @@ def parsed(schema: Schema, pipeline: Pipeline) -> StructType:
             "Write it as DDL, such as 'id bigint, name string'."
         ) from error
     return found
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of Spark's error."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -312,10 +312,18 @@ global_window_mapping = sideinputs._global_window_mapping_fn
 
 def injects_default(process: Any) -> bool:
     """Return whether ``process`` emits the result of a ``CombineGlobally``, or else its default."""
-    return getattr(function_of_map(process), "__code__", None) == _CODE_OF_INJECTING
+    code = getattr(function_of_map(process), "__code__", None)
+    return code is not None and code == _CODE_OF_INJECTING
 
 
-_CODE_OF_INJECTING = _code_within(core.CombineGlobally.expand, co_name="inject_default")
+_CODE_OF_INJECTING = next(
+    (
+        code
+        for code in core.CombineGlobally.expand.__code__.co_consts
+        if getattr(code, "co_name", "") == "inject_default"
+    ),
+    None,
+)
 
 
 def shows_one_element(view_fn: bytes) -> bool:

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from sparkbeam.common.arguments import one_of, shown
 from sparkbeam.connectors import query_frames, resolve
-from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.problems import spark_cannot
 from sparkbeam.errors import ConfigurationError, UnsupportedTransform
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import to_table
@@ -189,13 +189,8 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
     def _analyzed(self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows]) -> StructType:
         session = resolve.session_of(pipeline)
         schemas = [each.schema for each in read.values()]
-        try:
-            with unlogged():
-                return query_frames.schema_of(session, text, schemas, self._of_spark(text))
-        except Exception as error:
-            raise ConfigurationError(
-                f"Spark cannot analyze the query: {problem(error, '', ())}"
-            ) from None
+        with spark_cannot("analyze the query", "", ()), unlogged():
+            return query_frames.schema_of(session, text, schemas, self._of_spark(text))
 
     def _queried(
         self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows], schema: StructType

@@ -15,7 +15,7 @@ from apache_beam.pvalue import PBegin, PCollection
 from sparkbeam.common.maven_packages import released, versions_of
 from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve, source_frames
-from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.problems import spark_cannot
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
 from sparkbeam.options.spark_options import SparkBeamOptions, settings
@@ -131,21 +131,10 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
             follow = self._follow if streaming or self._endless else None
             session = self._format.session(pipeline)
             most = pipeline.options.view_as(SparkBeamOptions).max_batch_elements
-            rows = self._checked(lambda: follow(session, most) if follow else self._rows(session))
+            with spark_cannot(f"read {self._what}", self._format.name, self._options):
+                rows = follow(session, most) if follow else self._rows(session)
+                _ = rows.frame.schema
         return pbegin | "Read" >> reading(pipeline, rows, self._options)
-
-    def _checked(self, make: Callable[[], TableRows]) -> TableRows:
-        try:
-            rows = make()
-            _ = rows.frame.schema
-        except ConfigurationError:
-            raise
-        except Exception as error:
-            raise ConfigurationError(
-                f"Spark cannot read {self._what}: "
-                f"{problem(error, self._format.name, self._options)}"
-            ) from None
-        return rows
 
 
 _IDLE_MICROS = 60_000_000
@@ -205,7 +194,9 @@ class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
         label = applied_label(pipeline)
         with errors_naming(label):
             spec, kind = self._read.described(pbegin)
-            found = self._collected(source_frames.timed(resolve.session_of(pipeline), spec, label))
+            frame = source_frames.timed(resolve.session_of(pipeline), spec, label)
+            with spark_cannot("read the table", "", self._read.secrets):
+                found = frame.toArrow()
             if found.nbytes > _MOST_BYTES:
                 raise ConfigurationError(
                     f"The table has {found.nbytes >> 20} MiB, but a table that a streaming "
@@ -215,14 +206,6 @@ class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
                 )
         parts = pbegin | "Collected" >> beam.Create([*map(_stream, found.to_batches(_ROWS))])
         return parts | "Rows" >> beam.FlatMap(CollectedRows(spec)).with_output_types(kind)
-
-    def _collected(self, frame: Any) -> Any:
-        try:
-            return frame.toArrow()
-        except Exception as error:
-            raise ConfigurationError(
-                f"Spark cannot read the table: {problem(error, '', self._read.secrets)}"
-            ) from None
 
 
 _MOST_BYTES = 1 << 24
