@@ -59,6 +59,7 @@ from sparkbeam_sql.steps import (
     Union,
     Unnest,
     Windows,
+    columns_of,
     lacks_row,
 )
 from sparkbeam_sql.user_functions import SqlFunction
@@ -128,25 +129,17 @@ class _Lowering:
         if not isinstance(tree, exp.Union):
             raise QueryRefused(f"{tree.key.upper()} in windows or in streaming")
         parts = [self.query(part) for part in _operands(tree)]
-        pairs = [*zip(*(part.values for part in parts), strict=True)]
         try:
-            kinds = [common_kind(tree, *pair) for pair in pairs]
+            kinds, columns = _common(tree, [part.values for part in parts])
         except QueryRefused:
             clause = "UNION of columns of different types in windows or in streaming"
             raise QueryRefused(clause) from None
-        columns = [
-            Value(f"row.c{at}", kind, any(value.nullable for value in pair))
-            for at, (kind, pair) in enumerate(zip(kinds, pairs, strict=True))
-        ]
-        whole = Project(Union(tuple(_as_kinds(part, kinds) for part in parts)), tuple(columns))
+        whole = Project(Union(tuple(_as_kinds(part, kinds) for part in parts)), columns)
         return _distinct(whole) if tree.args.get("distinct") else whole
 
     @staticmethod
     def _columns_of(step: Project | Constants, names: list[str]) -> tuple[Step, dict[str, Value]]:
-        return step, {
-            name: replace(value, source=f"row.c{at}")
-            for at, (name, value) in enumerate(zip(names, step.values, strict=True))
-        }
+        return step, dict(zip(names, columns_of(step), strict=True))
 
     def _relation(
         self, tree: exp.Expr, used: set[tuple[str, str]]
@@ -175,16 +168,8 @@ class _Lowering:
     def _constants(self, tree: exp.Values) -> Constants:
         value = self._expressions({}).value
         rows = [tuple(map(value, each.expressions)) for each in tree.expressions]
-        columns = [*zip(*rows, strict=True)]
-        kinds = [common_kind(tree, *column) for column in columns]
-        values = (
-            Value(f"row.c{at}", kind, any(each.nullable for each in column))
-            for at, (kind, column) in enumerate(zip(kinds, columns, strict=True))
-        )
-        return Constants(
-            tuple(tuple(map(converted, row, kinds)) for row in rows),
-            tuple(values),
-        )
+        kinds, columns = _common(tree, rows)
+        return Constants(tuple(tuple(map(converted, row, kinds)) for row in rows), columns)
 
     def _select(self, tree: exp.Select) -> Project:
         tree = with_joins(tree)
@@ -476,8 +461,7 @@ def _limited(
     if rows is None:
         return step
     kinds = [value.kind for value in step.values]
-    columns = tuple(replace(value, source=f"row.c{at}") for at, value in enumerate(step.values))
-    return Project(Top(step, orders(tree, items, kinds), *rows), columns[:selected])
+    return Project(Top(step, orders(tree, items, kinds), *rows), columns_of(step)[:selected])
 
 
 def _positioned(step: Step, scope: Scope, condition: str | None = None) -> tuple[Project, Scope]:
@@ -538,18 +522,28 @@ def _pairs(
 
 
 def _distinct(step: Project) -> Project:
-    own = [replace(value, source=f"row.c{at}") for at, value in enumerate(step.values)]
-    ones = Project(step, (*map(_as_key, own), Value("1", int)))
+    ones = Project(step, (*map(_as_key, columns_of(step)), Value("1", int)))
     keys = tuple(of_micros(value, f"row.k{at}") for at, value in enumerate(step.values))
     return Project(Aggregate(ones, len(keys), ("sum",), (False,)), keys)
+
+
+def _common(
+    tree: exp.Expr, rows: Sequence[tuple[Value, ...]]
+) -> tuple[list[Any], tuple[Value, ...]]:
+    """Return the types that the columns of some rows have in common, and these columns."""
+    columns = [*zip(*rows, strict=True)]
+    kinds = [common_kind(tree, *column) for column in columns]
+    return kinds, tuple(
+        Value(f"row.c{at}", kind, any(value.nullable for value in column))
+        for at, (kind, column) in enumerate(zip(kinds, columns, strict=True))
+    )
 
 
 def _as_kinds(step: Project, kinds: Sequence[Any]) -> Project:
     """Return the rows of a query in the types of a set operation."""
     if [value.kind for value in step.values] == [*kinds]:
         return step
-    own = (replace(value, source=f"row.c{at}") for at, value in enumerate(step.values))
-    return Project(step, tuple(converted(*pair) for pair in zip(own, kinds, strict=True)))
+    return Project(step, tuple(map(converted, columns_of(step), kinds)))
 
 
 def _as_key(value: Value) -> Value:
