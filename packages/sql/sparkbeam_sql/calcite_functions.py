@@ -239,9 +239,7 @@ def _replace(node: exp.Replace, text: Value, old: Value, new: Value) -> Value:
 def _substring(node: exp.Substring, text: Value, *places: Value) -> Value:
     constant = [whole_number(each) for each in arguments(node)[1:]]
     if None in constant or constant[0] < 1 or constant[-1] < 0:
-        return strict(
-            text.kind, f"substring({', '.join(['{}'] * (1 + len(places)))})", text, *places
-        )
+        return strict(text.kind, _call("substring", node), text, *places)
     begin = constant[0] - 1
     end = "" if len(constant) == 1 else str(begin + constant[1])
     return strict(text.kind, f"{{}}[{begin}:{end}]", text)
@@ -263,10 +261,6 @@ def _substring_in_spark(node: exp.Substring) -> exp.Expr:
         return SparkText.of("SUBSTRING({0}, IF({1} < 1, 1, {1}))", node.this, start)
     text = "SUBSTRING({0}, IF({1} < 1, 1, {1}), IF({1} < 1, {1} + {2} - 1, {2}))"
     return SparkText.of(text, node.this, start, *length)
-
-
-def _overlay(node: exp.Overlay, *parts: Value) -> Value:
-    return strict(str, f"overlay({', '.join(['{}'] * len(parts))})", *parts)
 
 
 def _overlay_in_spark(node: exp.Overlay) -> exp.Expr:
@@ -429,7 +423,7 @@ def _ordered(name: str) -> Callable[..., Value]:
     def make(node: exp.Expr, *values: Value) -> Value:
         kind = common_kind(node, *values)
         found = [converted(value, kind) for value in values]
-        return strict(kind, f"{name}({', '.join(['{}'] * len(found))})", *found)
+        return strict(kind, _call(name, node), *found)
 
     return make
 
@@ -560,8 +554,8 @@ _TABLE = (
     Function("REPLACE", exp.Replace, "text text text", Kind.VARCHAR, _replace),
     Function("SUBSTRING", exp.Substring, "data whole whole?", _same, _substring,
              _substring_in_spark),
-    Function("OVERLAY", exp.Overlay, "text text whole whole?", Kind.VARCHAR, _overlay,
-             _overlay_in_spark),
+    Function("OVERLAY", exp.Overlay, "text text whole whole?", Kind.VARCHAR,
+             lambda node, *parts: strict(str, _call("overlay", node), *parts), _overlay_in_spark),
     Function("LPAD RPAD", exp.Pad, "text whole text?", Kind.VARCHAR, _pad),
     Function("REVERSE", exp.Reverse, "text", Kind.VARCHAR, "{0}[::-1]"),
     Function("STARTS_WITH", exp.StartsWith, "text text", Kind.BOOLEAN, "{0}.startswith({1})",
