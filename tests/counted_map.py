@@ -6,21 +6,9 @@ from sparkbeam.worker.state.store import MemoryMap
 
 
 class CountedMap(MemoryMap):
-    """A map in memory.
+    """Counts keys that are read, calls for them, keys that are written, and bytes of these."""
 
-    Attributes:
-        reads: the number of keys asked for.
-        trips: the number of accesses for them.
-        writes: the number of keys put or deleted.
-        put_bytes: the number of bytes put.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.reads = 0
-        self.trips = 0
-        self.writes = 0
-        self.put_bytes = 0
+    reads = trips = writes = put_bytes = 0
 
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
         self.reads += len(keys)
