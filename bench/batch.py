@@ -2,7 +2,7 @@
 
 Run with ``python bench/batch.py``. All contestants do the same work on the same
 machine in one run, in a warm session; the table gives the median of ``--repeat``
-runs (ten times as many of the small pipeline) and the ratio to sparkbeam.
+runs (ten times as many of small pipelines) and the ratio to sparkbeam.
 Text files are also read by polars on one core, in its own process, for scale.
 ``--on cluster`` and ``--on connect`` are other places; Spark Connect has no RDDs.
 """
@@ -34,6 +34,7 @@ from sparkbeam import SparkRunner
 
 SLICES = 100
 WARM_UPS = 5
+SMALL = ("small", "words")
 
 
 def numbers(pipeline: beam.Pipeline, count: int) -> Any:
@@ -79,6 +80,20 @@ def small(pipeline: beam.Pipeline, count: int) -> None:
         | "Sort" >> beam.MapTuple(lambda key, values: (key, sorted(values)))
     )
     assert_that(groups, equal_to([("a", [2, 4]), ("b", [3])]))
+
+
+def words(pipeline: beam.Pipeline, count: int) -> None:
+    """Count the words of a small text file into text files, as the first example of many does."""
+    given = Path(tempfile.gettempdir(), "words.txt")
+    given.write_text("to be or not to be\n" * count)
+    _ = (
+        pipeline
+        | beam.io.ReadFromText(str(given))
+        | beam.FlatMap(str.split)
+        | beam.combiners.Count.PerElement()
+        | beam.MapTuple(lambda word, count: f"{word}: {count}")
+        | beam.io.WriteToText(str(given.with_name("counts")))
+    )
 
 
 def rdd_combine(spark: Any, count: int) -> None:
@@ -205,7 +220,7 @@ def main() -> None:
     parser.add_argument("--elements", type=int, default=5_000_000)
     parser.add_argument("--lines", type=int, default=2_000_000, help="of text files")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--only", choices=["combine", "group", "small", *ORDERS], default=None)
+    parser.add_argument("--only", choices=["combine", "group", *SMALL, *ORDERS], default=None)
     parser.add_argument("--sparkbeam_only", action="store_true")
     add_place(parser)
     arguments = parser.parse_args()
@@ -234,6 +249,7 @@ def contest(spark: Any, arguments: argparse.Namespace) -> None:
         "combine": Contest(combine, rdd_combine, elements, repeat),
         "group": Contest(group, rdd_group, elements, repeat),
         "small": Contest(small, None, 3, 10 * repeat),
+        "words": Contest(words, None, 100, 10 * repeat),
     } | {
         kind: Contest(partial(sums, kind), partial(rdd_sums, kind), lines, repeat)
         for kind in ORDERS
@@ -242,7 +258,8 @@ def contest(spark: Any, arguments: argparse.Namespace) -> None:
         if arguments.only not in (None, task):
             continue
         for _ in range(WARM_UPS):
-            run_beam(one.pipeline, 1000 * SLICES, partial(SparkRunner, spark))
+            warm = one.size if task in SMALL else 1000 * SLICES
+            run_beam(one.pipeline, warm, partial(SparkRunner, spark))
         if task in ORDERS:
             written(task, one.size)
         programs: dict[str, Callable[[], None]] = {
