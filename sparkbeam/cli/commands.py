@@ -342,7 +342,12 @@ def doctor(
     """  # noqa: D301 - click reads the character.
     from sparkbeam.inspection import doctor as examination
 
-    addresses = {text: _address(text) for text in reach}
+    addresses = {}
+    for text in reach:
+        host, _, port = text.rpartition(":")
+        if not host or not port.isdecimal() or int(port) > 65_535:
+            raise click.BadParameter(f"{shown(text)} is not HOST:PORT.", param_hint="--reach")
+        addresses[text] = host, int(port)
     try:
         modules = () if program is None else examination.modules_of(program)
     except (SyntaxError, ValueError) as error:
@@ -362,13 +367,6 @@ def doctor(
         click.echo(json.dumps(asdict(check)))
     if any(check.state == examination.FAILS for check in checks):
         raise SystemExit(1)
-
-
-def _address(text: str) -> tuple[str, int]:
-    host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal() or int(port) > 65_535:
-        raise click.BadParameter(f"{shown(text)} is not HOST:PORT.", param_hint="--reach")
-    return host, int(port)
 
 
 @main.command(short_help="Check the health of a streaming pipeline.")

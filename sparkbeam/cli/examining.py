@@ -15,7 +15,6 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -70,7 +69,9 @@ def examine(file: Path, name: str, arguments: Sequence[str], *, is_module: bool)
                 "kind": type(error).__name__,
                 "may_lack_results": pipelines.may_lack_results(error),
             }
-        lines.write(end=end, is_of_beam=_is_of_beam(sys.modules["__main__"]))
+        names = list(vars(sys.modules["__main__"]).values())
+        homes = (getattr(of, "__module__", None) or getattr(of, "__name__", "") for of in names)
+        lines.write(end=end, is_of_beam=any(str(at).startswith("apache_beam") for at in homes))
 
 
 class _Lines(list["tuple[Finding, ...]"]):
@@ -88,16 +89,6 @@ class _Lines(list["tuple[Finding, ...]"]):
         """Write a line of JSON."""
         with self._file.open("a") as lines:
             lines.write(f"{json.dumps(content)}\n")
-
-
-def _is_of_beam(main: ModuleType) -> bool:
-    """Return whether a program has anything of Beam's among its names."""
-    return any(
-        str(getattr(value, "__module__", None) or getattr(value, "__name__", "")).startswith(
-            "apache_beam"
-        )
-        for value in list(vars(main).values())
-    )
 
 
 @dataclass(frozen=True)

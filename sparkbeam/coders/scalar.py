@@ -4,7 +4,6 @@ import datetime
 import decimal
 import operator
 import struct
-from collections.abc import Callable
 from typing import Any
 
 from apache_beam.coders import coders
@@ -100,8 +99,12 @@ class OrderedFloatCoder(OrderedCoder, of=float):
     """
 
     def encode(self, value: Any) -> bytes:
-        number = _exactly(float, value)
-        if number is None:
+        try:
+            number = float(value)
+            is_exact = bool(number == value)
+        except (OverflowError, TypeError, ValueError):
+            is_exact = False
+        if not is_exact:
             raise ValueError(f"{self!r} accepts floats other than NaN, not {shown(value)}")
         (bits,) = _INT64.unpack(struct.pack(">d", number + 0.0))
         return _INT64.pack(bits ^ (_MASK if bits & _SIGN else _SIGN))
@@ -215,15 +218,6 @@ class OrderedDatetimeCoder(OrderedCoder, of=datetime.datetime):
     def read(self, data: bytes, at: int) -> tuple[datetime.datetime, int]:
         epoch = _EPOCH_UTC if data[at] else _EPOCH
         return epoch + _read_int64(data, at + 1) * _MICROSECOND, at + 9
-
-
-def _exactly(kind: Callable[[Any], Any], value: Any) -> Any:
-    """Return the number of a type that equals a value, or None."""
-    try:
-        number = kind(value)
-        return number if number == value else None
-    except (OverflowError, TypeError, ValueError):
-        return None
 
 
 def _of_int64(number: int) -> bytes:

@@ -32,15 +32,14 @@ class ShortErrors(click.Group):
 def _short() -> Iterator[None]:
     try:
         yield
-    except click.UsageError as error:
+    except click.ClickException as error:
         is_help = type(error).__name__ == "NoArgsIsHelpError"  # Since click 8.2.
         if is_help or len(error.format_message()) <= _MOST:
             raise
-        raise click.UsageError(shortened(error.format_message(), _MOST), error.ctx) from None
-    except click.ClickException as error:
-        if len(error.format_message()) <= _MOST:
-            raise
-        raise click.ClickException(shortened(error.format_message(), _MOST)) from None
+        text = shortened(error.format_message(), _MOST)
+        if isinstance(error, click.UsageError):
+            raise click.UsageError(text, error.ctx) from None
+        raise click.ClickException(text) from None
     except ModuleNotFoundError as error:
         if error.name != "pyspark":
             raise

@@ -145,18 +145,13 @@ def _of_pairs(text: str) -> Iterator[Span]:
         if head["sep"].strip() in _QUOTED_AFTER and not _QUOTE.match(text, head.end()):
             continue
         value = _VALUE.match(text, head.end())
-        if value is None or is_harmless(value[0]) or _is_no_secret(name, value[0]):
+        if value is None or is_harmless(value[0]) or _TYPE.match(value[0]):
+            continue
+        if _words(name).endswith("tokens") and _COUNT.fullmatch(value[0]):
             continue
         if _is_given(head, value[0]):
             yield value.span()
             at = value.end()
-
-
-def _is_no_secret(name: str, value: str) -> bool:
-    """Return whether the value is a column type or a count of tokens."""
-    if _TYPE.match(value) is not None:
-        return True
-    return _words(name).endswith("tokens") and _COUNT.fullmatch(value) is not None
 
 
 _TYPE = re.compile(
@@ -183,11 +178,9 @@ def _is_given(head: re.Match[str], value: str) -> bool:
         return True
     if sep in _QUOTED_AFTER:
         return True
-    return (sep == ":" or is_quoted or head["dashes"] == "--") and _is_like_token(value)
-
-
-def _is_like_token(value: str) -> bool:
-    """Return whether a value is too long and too mixed for a word or a number."""
+    if not (sep == ":" or is_quoted or head["dashes"] == "--"):
+        return False
+    # It may be too long and too mixed for a word or a number.
     bare = value.strip("bru\\\"'")
     has_digit = any(map(str.isdigit, bare))
     return (len(bare) >= 8 and has_digit and not bare.isdigit()) or len(bare) >= 20

@@ -84,9 +84,3 @@ def plan_of(explanation: Explanation) -> "Plan":
 
 explanations = Collector[Explanation]()
 """Explanations of pipelines, which are not executed while somebody collects them."""
-
-
-def show(explanation: Explanation) -> None:
-    """Print an explanation, for ``--spark_explain``."""
-    print(explanation)
-    explanations.add(explanation)

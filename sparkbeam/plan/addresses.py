@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sparkbeam.plan.model import Plan, Port, SideInput, Stage
+from sparkbeam.plan.model import Plan, Stage
 
 Parts = Mapping[str, str]
 """Dependencies of a stage's state: descriptions by kind."""
@@ -129,12 +129,6 @@ def _tags(source: Parts) -> list[int]:
     return [int(tag) for tag in source["port"].split(", ")]
 
 
-def _read(parts: Parts) -> dict[int, str]:
-    """Return the outputs of a stage whose rows may wait in a splittable DoFn, by port tag."""
-    tags = {int(name.split()[1]): text for name, text in parts.items() if is_output(name)}
-    return dict(sorted(tags.items()))
-
-
 def is_output(part: str) -> bool:
     """Return whether a part of a stage is a port that rows wait for."""
     return re.fullmatch(r"output \d+", part) is not None
@@ -174,15 +168,11 @@ class Addresses:
             address=self.stages.get(stage.id, stage.address),
             state_name=self.state_names.get(stage.id, stage.state_name),
             inputs=self._all(stage.inputs),
-            ports=tuple(map(self._port, stage.ports)),
-            side_inputs=tuple(map(self._side_input, stage.side_inputs)),
+            ports=tuple(replace(port, tag=self.tags[port.tag]) for port in stage.ports),
+            side_inputs=tuple(
+                replace(side, sources=self._all(side.sources)) for side in stage.side_inputs
+            ),
         )
-
-    def _port(self, port: Port) -> Port:
-        return replace(port, tag=self.tags[port.tag])
-
-    def _side_input(self, side: SideInput) -> SideInput:
-        return replace(side, sources=self._all(side.sources))
 
     def _all(self, tags: tuple[int, ...]) -> tuple[int, ...]:
         return tuple(self.tags[tag] for tag in tags)
@@ -218,7 +208,7 @@ def addresses(old: Mapping[str, Any] | None, new: Mapping[str, Any]) -> Addresse
         stages,
         names,
         stored_tags,
-        max(next_stage, _after(map(_number, stages.values()))),
+        max(next_stage, _after(int(id.removeprefix("s")) for id in stages.values())),
         max(next_tag, _after(stored_tags.values())),
     )
 
@@ -227,12 +217,12 @@ def _all_tags(fingerprint: Mapping[str, Any]) -> list[int]:
     return [
         *(int(tag) for tag in fingerprint["ports"]),
         *(tag for source in fingerprint["sources"] for tag in _tags(source)),
-        *(tag for parts in fingerprint["stages"].values() for tag in _read(parts)),
+        *(
+            tag
+            for parts in fingerprint["stages"].values()
+            for tag in sorted(int(name.split()[1]) for name in parts if is_output(name))
+        ),
     ]
-
-
-def _number(address: str) -> int:
-    return int(address.removeprefix("s"))
 
 
 def _after(numbers: Iterable[int]) -> int:

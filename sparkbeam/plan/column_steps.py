@@ -35,10 +35,8 @@ def with_column_steps(plan: Plan, flow: ColumnFlow) -> Plan:
         flow: the columns in its stages.
     """
     report = _ColumnReport(flow)
-    described = ((stage, tuple(report.steps(stage))) for stage in plan.stages)
-    return replace(
-        plan, stages=tuple(replace(stage, column_steps=steps) for stage, steps in described)
-    )
+    stages = (replace(one, column_steps=tuple(report.steps(one))) for one in plan.stages)
+    return replace(plan, stages=tuple(stages))
 
 
 @dataclass

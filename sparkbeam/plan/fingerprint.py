@@ -42,10 +42,9 @@ from sparkbeam.plan.object_identity import (
 )
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import parsed
-from sparkbeam.plan.payloads import own_payload
 from sparkbeam.plan.row_formats import KeyedRows
 from sparkbeam.plan.row_types import schema_in
-from sparkbeam.plan.urns import COMBINE_PER_KEY, MERGE_ACCUMULATORS, TEST_STREAM
+from sparkbeam.plan.urns import COMBINE_PER_KEY, MERGE_ACCUMULATORS, TEST_STREAM, own_payload
 from sparkbeam.upstream.beam import WINDOW_FNS
 from sparkbeam.version import __version__
 
@@ -53,7 +52,6 @@ STATE_FORMAT = 9
 """Version of the layout of state, offsets and feedback; another layout needs another number."""
 
 _PARDO = "beam:transform:pardo"
-_COMBINES = frozenset([MERGE_ACCUMULATORS])
 _ROW = common_urns.coders.ROW.urn
 
 Parts = dict[str, str]
@@ -277,7 +275,8 @@ def _changed(before: Parts, now: Parts, *, same_python: bool, what: str = "step"
         old, new = before.get(part), now.get(part)
         if is_output(part) and (old is None or new is None):
             continue
-        old, new = _comparable(old, same_python), _comparable(new, same_python)
+        if not same_python:
+            old, new = (text and without_code(text) for text in (old, new))
         if old == new:
             continue
         name = f"{what} '{now['label']}'"
@@ -288,13 +287,6 @@ def _changed(before: Parts, now: Parts, *, same_python: bool, what: str = "step"
         else:
             told = "output" if is_output(part) else part
             yield f"{name}: its {told} was {old} and is {new}"
-
-
-def _comparable(text: str | None, same_python: bool) -> str | None:
-    """Return a part without the text that another version of Python changes in it."""
-    if text is None:
-        return None
-    return text if same_python else without_code(text)
 
 
 def _source(source: Source) -> Parts:
@@ -374,7 +366,7 @@ class _Describer:
         pcollection = self._descriptor.pcollections[self._input]
         strategy = self._descriptor.windowing_strategies[pcollection.windowing_strategy_id]
         parts = {
-            "windows": _window_fn(strategy.window_fn),
+            "windows": _function(strategy.window_fn),
             "allowed lateness": f"{strategy.allowed_lateness} ms",
         }
         if grouped:
@@ -387,14 +379,11 @@ class _Describer:
 
     def _combine_fn(self) -> Parts:
         for transform in self._descriptor.transforms.values():
-            if transform.spec.urn in _COMBINES and self._input_of(transform) == self._out:
+            reads = self._out in transform.inputs.values()
+            if reads and transform.spec.urn == MERGE_ACCUMULATORS:
                 payload = own_payload(COMBINE_PER_KEY, transform.spec.payload)
                 return {"CombineFn": _function(payload.combine_fn)}
         return {}
-
-    @staticmethod
-    def _input_of(transform: Any) -> str:
-        return str(next(iter(transform.inputs.values()), ""))
 
     def _states(self) -> Parts:
         parts = {}
@@ -456,8 +445,7 @@ class _Describer:
 
 def _coder_name(urn: str, payload: bytes) -> str:
     if urn == python_urns.PICKLED_CODER:
-        found = proto_utils.parse_Bytes(payload, wrappers_pb2.BytesValue).value
-        return identity(coders.deserialize_coder(found))
+        return identity(coders.deserialize_coder(_bytes(payload)))
     name = urn.removeprefix("beam:coder:").removesuffix(":v1")
     if urn == _ROW:
         return f"row({_fields(schema_in(payload))})"
@@ -491,14 +479,8 @@ def _field_type(kind: schema_pb2.FieldType) -> str:
 
 
 def _function(spec: beam_runner_api_pb2.FunctionSpec) -> str:
-    """Return a CombineFn, or another function of Beam's own kinds."""
-    if spec.urn == python_urns.PICKLED_COMBINE_FN:
-        return identity(pickler.loads(_bytes(spec.payload)))
-    return shortened(f"{spec.urn} {spec.payload.hex()}".strip())
-
-
-def _window_fn(spec: beam_runner_api_pb2.FunctionSpec) -> str:
-    if spec.urn == python_urns.PICKLED_WINDOWFN:
+    """Return a CombineFn or a WindowFn."""
+    if spec.urn in (python_urns.PICKLED_COMBINE_FN, python_urns.PICKLED_WINDOWFN):
         return identity(pickler.loads(_bytes(spec.payload)))
     if spec.urn in WINDOW_FNS:
         return identity(WindowFn.from_runner_api(spec, PipelineContext()))

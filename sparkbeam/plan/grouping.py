@@ -20,7 +20,6 @@ from apache_beam.transforms.window import (
     Sessions,
     SlidingWindows,
     TimestampCombiner,
-    WindowFn,
 )
 
 from sparkbeam.accumulators.counted_accumulators import uncounted
@@ -131,7 +130,9 @@ def decide(
     if strategy is not GroupStrategy.WINDOWS:
         return Grouping(strategy, KeyedRows(), reason, combine_fn is not None)
     form = None if combine_fn is None else form_of(combine_fn)
-    if form is None or not makes_totals(windowing.windowfn):
+    # Windows that are identified by their start.
+    has_totals = type(windowing.windowfn) in (GlobalWindows, FixedWindows, SlidingWindows)
+    if form is None or not has_totals:
         return Grouping(strategy, GroupRows(), reason, combine_fn is not None)
     reason = f"{reason}, and {form.name} has a vectorized form"
     return Grouping(strategy, AggregateRows(), reason, combines=True)
@@ -151,11 +152,6 @@ def tells_stamps(windowing: Windowing) -> bool:
     """
     is_earliest = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EARLIEST
     return is_earliest or (stamp_of(windowing) is not None and windowing.windowfn.is_merging())
-
-
-def makes_totals(window_fn: WindowFn) -> bool:
-    """Return whether the windows of a WindowFn are identified by their start."""
-    return type(window_fn) in (GlobalWindows, FixedWindows, SlidingWindows)
 
 
 def _aggregator(

@@ -8,8 +8,7 @@ from apache_beam.coders import coders
 from sparkbeam.columns import Refused
 from sparkbeam.columns.python_types import NONE, Opaque, RecordShape, Scalar, Shape
 from sparkbeam.columns.vectors import empty_column
-from sparkbeam.plan.join_payload import LEFT, RIGHT, JoinSpec
-from sparkbeam.plan.model import Plan
+from sparkbeam.plan.join_payload import JoinSpec
 from sparkbeam.plan.round_trips import round_tripped
 
 _NAMES = ("0", "1", "2")
@@ -48,17 +47,6 @@ def as_side(coder: coders.Coder, pair: Shape, *, keys_only: bool = False) -> Rec
     if back is None:
         return Refused(f"the coder {coder.value_coder()} may decode to other values")
     return RecordShape(tuple, pair.names, (key, back))
-
-
-def side_of(plan: Plan, tag: int) -> str:
-    """Return the side of a join that a port feeds, in words."""
-    return next(
-        f"{stage.labels[0]} ({side})"
-        for stage in plan.stages
-        if stage.join is not None
-        for side, tags in ((LEFT, stage.join.left), (RIGHT, stage.join.right))
-        if tag in tags
-    )
 
 
 def triples(

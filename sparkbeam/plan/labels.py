@@ -2,8 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterator
-from itertools import count
+from itertools import chain, count
 from typing import Any
 
 from apache_beam.pipeline import Pipeline
@@ -49,7 +48,8 @@ def rename(pipeline: beam_runner_api_pb2.Pipeline) -> None:
         own = old.removeprefix(f"{old_parent}/") if old_parent else old
         new = without_cells(own)
         new = f"{new_parent}/{new}" if new_parent and own != old else new
-        new = next(each for each in _numbered(new) if each not in used)
+        numbered = (f"{new}_{number}" for number in count(2))
+        new = next(each for each in chain([new], numbered) if each not in used)
         used.add(new)
         transforms[id].unique_name = new
         for part in transforms[id].subtransforms:
@@ -57,8 +57,3 @@ def rename(pipeline: beam_runner_api_pb2.Pipeline) -> None:
 
     for root in pipeline.root_transform_ids:
         visit(root, "", "")
-
-
-def _numbered(label: str) -> Iterator[str]:
-    yield label
-    yield from (f"{label}_{number}" for number in count(2))

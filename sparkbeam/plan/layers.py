@@ -9,7 +9,11 @@ Rows for a later layer pass through those between.
 from dataclasses import dataclass
 from enum import Enum
 
+from apache_beam.runners.portability.fn_api_runner import translations
+
 from sparkbeam.plan.model import Exchange, Plan, Stage
+from sparkbeam.plan.pardo_functions import par_do_payload
+from sparkbeam.plan.parsed_stage import parsed
 
 
 class Route(Enum):
@@ -116,3 +120,22 @@ def topology(plan: Plan) -> Topology:
         for port in stage.ports:
             of_tag[port.tag] = number
     return Topology(plan, tuple(map(tuple, layers)))
+
+
+def start_steps(topology: Topology) -> bool:
+    """Return whether steps of layer 0 run when Spark's sources have no rows.
+
+    They do if elements come with the tick, those of an Impulse or a TestStream, and if a bundle
+    finalizer may wait for it.
+    """
+    return any(source.read is None for source in topology.plan.sources) or any(
+        stage.exchange is Exchange.IMPULSE or _finalizes(stage) for stage in topology.layers[0]
+    )
+
+
+def _finalizes(stage: Stage) -> bool:
+    return any(
+        transform.spec.urn in translations.PAR_DO_URNS
+        and par_do_payload(transform.spec.payload).requests_finalization
+        for transform in parsed(stage).transforms.values()
+    )

@@ -10,7 +10,7 @@ With a non-default trigger, partial accumulators carry their number of elements.
 """
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from apache_beam.portability import common_urns
 from apache_beam.portability.api import beam_runner_api_pb2
@@ -19,63 +19,38 @@ from apache_beam.runners.portability.fn_api_runner import translations
 from apache_beam.transforms.core import CombineFn
 
 from sparkbeam.accumulators.counted_accumulators import CountingCombineFn
-from sparkbeam.plan.payloads import own_payload
-from sparkbeam.plan.urns import COMBINE_PER_KEY, FIRE
-from sparkbeam.plan.view_firings import has_default_trigger
+from sparkbeam.plan.urns import COMBINE_PER_KEY, FIRE, own_payload
+from sparkbeam.plan.view_firings import added_coder, has_default_trigger, strategy_of
 
 _CODERS = common_urns.coders
 
 
-def lift_in_batch(
-    stages: list[translations.Stage], context: translations.TransformContext
+def lift(
+    stages: list[translations.Stage], context: translations.TransformContext, *, streaming: bool
 ) -> Iterator[translations.Stage]:
-    """Lift all combines; triggers fire behind their groupings, by the number of elements."""
-    return _lift(stages, context, _fired)
+    """Lift all combines.
 
-
-def lift_in_streaming(
-    stages: list[translations.Stage], context: translations.TransformContext
-) -> Iterator[translations.Stage]:
-    """Lift all combines; their groupings evaluate the trigger."""
-    return _lift(stages, context, _counted_before)
-
-
-def _lift(
-    stages: list[translations.Stage],
-    context: translations.TransformContext,
-    of_triggered: Callable[
-        [translations.Stage, translations.TransformContext], Iterator[translations.Stage]
-    ],
-) -> Iterator[translations.Stage]:
-    """Lift combines; those with a non-default trigger are lifted in another way."""
+    Args:
+        streaming: their groupings evaluate the trigger; in batch triggers fire behind their
+            groupings, by the number of elements.
+    """
     for stage in stages:
-        if _is_triggered(stage, context):
-            yield from of_triggered(stage, context)
-        else:
+        (transform, *_) = stage.transforms
+        is_combine = transform.spec.urn == COMBINE_PER_KEY
+        if not is_combine or has_default_trigger(_windowing(transform, context)):
             yield from translations.lift_combiners([stage], context)
-
-
-def _is_triggered(stage: translations.Stage, context: translations.TransformContext) -> bool:
-    """Return whether a stage is a combine with another trigger than the default one."""
-    (transform, *_) = stage.transforms
-    if transform.spec.urn != COMBINE_PER_KEY:
-        return False
-    return not has_default_trigger(_windowing(transform, context))
+        elif streaming:
+            yield from _counted_before(stage, context)
+        else:
+            yield from _fired(stage, context)
 
 
 def _windowing(
     combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext
 ) -> beam_runner_api_pb2.WindowingStrategy:
     """Return the windowing of a combine's input."""
-    components = context.components
-    return components.windowing_strategies[_input(combine, context).windowing_strategy_id]
-
-
-def _input(
-    combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext
-) -> beam_runner_api_pb2.PCollection:
     (pcollection,) = combine.inputs.values()
-    return context.components.pcollections[pcollection]
+    return strategy_of(pcollection, context.components)
 
 
 def _fired(
@@ -93,9 +68,9 @@ def _fired(
     fire.spec.urn = FIRE
     fire.inputs["in"] = counted[-1].transforms[0].outputs["out"]
     # So that the step knows the trigger.
-    pcollections[fire.outputs["out"]].windowing_strategy_id = _input(
-        stage.transforms[0], context
-    ).windowing_strategy_id
+    (read,) = stage.transforms[0].inputs.values()
+    with_trigger = pcollections[read].windowing_strategy_id
+    pcollections[fire.outputs["out"]].windowing_strategy_id = with_trigger
     merge.name = fire.unique_name
     yield from (*counted, merge, extract)
 
@@ -134,18 +109,12 @@ def _counting(
     of_pipeline = PipelineContext(context.components)
     counting = CountingCombineFn(CombineFn.from_runner_api(payload.combine_fn, of_pipeline))
     payload.combine_fn.CopyFrom(counting.to_runner_api(of_pipeline))
-    count = _coder(context, _CODERS.VARINT.urn)
-    payload.accumulator_coder_id = _coder(
+    count = added_coder(context, _CODERS.VARINT.urn)
+    payload.accumulator_coder_id = added_coder(
         context, _CODERS.KV.urn, count, payload.accumulator_coder_id
     )
     encoded: bytes = payload.SerializeToString(deterministic=True)
     return encoded
-
-
-def _coder(context: translations.TransformContext, urn: str, *parts: str) -> str:
-    spec = beam_runner_api_pb2.FunctionSpec(urn=urn)
-    coder = beam_runner_api_pb2.Coder(spec=spec, component_coder_ids=parts)
-    return str(context.add_or_get_coder_id(coder))
 
 
 def _once(combine: beam_runner_api_pb2.PTransform, context: translations.TransformContext) -> str:

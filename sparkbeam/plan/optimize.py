@@ -33,7 +33,7 @@ from sparkbeam.plan.fused_stages import (
     readers_of,
 )
 from sparkbeam.plan.join_payload import JOIN_URN
-from sparkbeam.plan.lifting import lift_in_batch, lift_in_streaming
+from sparkbeam.plan.lifting import lift
 from sparkbeam.plan.model import CREATE_URN
 from sparkbeam.plan.object_identity import steady_order
 from sparkbeam.plan.pardo_functions import (
@@ -98,7 +98,7 @@ def optimize(
         translations.annotate_stateful_dofns_as_roots,
         *([side_input_readers_as_roots] if streaming or sides_apart else ()),
         *(() if streaming else (query_sources, translations.pack_combiners)),
-        lift_in_streaming if streaming else lift_in_batch,
+        partial(lift, streaming=streaming),
         translations.expand_sdf,
         strip_reshuffles,
         *(() if streaming else (partial(divide_reads, local=local),)),
@@ -306,11 +306,9 @@ def drive_empty_flattens(
         for transform in stage.transforms:
             if transform.spec.urn == FLATTEN and not transform.inputs:
                 (output,) = transform.outputs.values()
-                context.components.pcollections[NOTHING].CopyFrom(
-                    context.components.pcollections[output]
-                )
-                context.components.pcollections[NOTHING].unique_name = NOTHING
-                context.components.pcollections[NOTHING].coder_id = context.bytes_coder_id
+                nothing = context.components.pcollections[NOTHING]
+                nothing.CopyFrom(context.components.pcollections[output])
+                nothing.unique_name, nothing.coder_id = NOTHING, context.bytes_coder_id
     return stages
 
 

@@ -37,20 +37,14 @@ def _takes_packs(stage: Stage) -> bool:
 
 def with_packed_groups(plan: Plan, stage: Stage) -> Plan:
     """Return a plan in which the GroupByKey that a stage reads is packed, for all its readers."""
-    tags = frozenset(stage.inputs)
-    return replace(plan, stages=tuple(_with_packs(each, tags) for each in plan.stages))
-
-
-def _with_packs(stage: Stage, tags: frozenset[int]) -> Stage:
-    ports = tuple(
-        replace(port, format=PACKED) if port.tag in tags else port for port in stage.ports
-    )
-    if tags.isdisjoint(stage.inputs):
-        return replace(stage, ports=ports)
-    assert stage.grouping is not None
-    grouping = replace(
-        stage.grouping,
-        format=PACKED,
-        reason=f"{stage.grouping.reason}, and pairs come as columns",
-    )
-    return replace(stage, grouping=grouping, format=PACKED, ports=ports)
+    tags, stages = frozenset(stage.inputs), []
+    for each in plan.stages:
+        ports = (replace(port, format=PACKED) if port.tag in tags else port for port in each.ports)
+        each = replace(each, ports=tuple(ports))
+        if not tags.isdisjoint(each.inputs):
+            assert each.grouping is not None
+            reason = f"{each.grouping.reason}, and pairs come as columns"
+            grouping = replace(each.grouping, format=PACKED, reason=reason)
+            each = replace(each, grouping=grouping, format=PACKED)
+        stages.append(each)
+    return replace(plan, stages=tuple(stages))

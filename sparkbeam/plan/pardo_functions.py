@@ -27,8 +27,7 @@ from sparkbeam.columns import (
 from sparkbeam.columns.python_types import INT, Shape, tells_all
 from sparkbeam.plan.memo import memoized
 from sparkbeam.plan.model import CREATE_URN
-from sparkbeam.plan.payloads import own_payload
-from sparkbeam.plan.urns import PAR_DO
+from sparkbeam.plan.urns import PAR_DO, own_payload
 from sparkbeam.upstream.beam import (
     KeyWithNone,
     aggregation_of,
@@ -87,19 +86,6 @@ class Arguments(NamedTuple):
 
 ALONE = Arguments([], {})
 """Arguments of a function of the element alone."""
-
-
-def plain_function(fn: beam.DoFn) -> core.CallableWrapperDoFn | None:
-    """Return a DoFn that wraps a function and asks Beam for nothing; None for another."""
-    if not isinstance(fn, core.CallableWrapperDoFn):
-        return None
-    defaults = core.get_function_arguments(fn, "process")[1]
-    return None if any(map(is_filled_in, defaults)) else fn
-
-
-def is_of_the_element_alone(fn: beam.DoFn) -> bool:
-    """Return whether a DoFn consists of a ``process`` that takes only the element."""
-    return has_process_alone(fn) and len(inspect.signature(fn.process).parameters) == 1
 
 
 def has_process_alone(fn: beam.DoFn) -> bool:
@@ -302,8 +288,11 @@ def function_in(encoded: bytes) -> beam.DoFn | None:
     fn = dofn_in(encoded)
     if fn is None:
         return None
-    plain = plain_function(fn)
-    return fn if plain is None and is_of_the_element_alone(fn) else plain
+    if isinstance(fn, core.CallableWrapperDoFn):
+        defaults = core.get_function_arguments(fn, "process")[1]
+        return None if any(map(is_filled_in, defaults)) else fn
+    is_alone = has_process_alone(fn) and len(inspect.signature(fn.process).parameters) == 1
+    return fn if is_alone else None
 
 
 def is_plain(transform: beam_runner_api_pb2.PTransform) -> bool:

@@ -12,8 +12,7 @@ from apache_beam.transforms.core import Windowing
 
 from sparkbeam.plan.memo import memoized, remember
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN, Stage
-from sparkbeam.plan.payloads import own_payload
-from sparkbeam.plan.urns import COMBINE_PER_KEY
+from sparkbeam.plan.urns import COMBINE_PER_KEY, own_payload
 
 Descriptor: TypeAlias = beam_fn_api_pb2.ProcessBundleDescriptor
 

@@ -1,5 +1,7 @@
 """The part of a pipeline that one of its transforms depends on."""
 
+from collections.abc import Iterable
+
 from apache_beam.portability.api import beam_runner_api_pb2
 
 
@@ -15,7 +17,7 @@ def pruned(pipeline: beam_runner_api_pb2.Pipeline, wanted: str) -> beam_runner_a
     result.CopyFrom(pipeline)
     transforms = result.components.transforms
     kept = _needed(result, wanted)
-    for id in _children_first(result):
+    for id in reversed(_with_parts(result, result.root_transform_ids)):
         subtransforms = [part for part in transforms[id].subtransforms if part in kept]
         if subtransforms:
             kept.add(id)
@@ -39,7 +41,7 @@ def _needed(pipeline: beam_runner_api_pb2.Pipeline, wanted: str) -> set[str]:
         if pcollection not in transform.inputs.values()
     }
     found: set[str] = set()
-    pending = _leaves(pipeline, wanted)
+    pending = [id for id in _with_parts(pipeline, [wanted]) if not transforms[id].subtransforms]
     while pending:
         id = pending.pop()
         if id not in found:
@@ -49,24 +51,14 @@ def _needed(pipeline: beam_runner_api_pb2.Pipeline, wanted: str) -> set[str]:
     return found
 
 
-def _leaves(pipeline: beam_runner_api_pb2.Pipeline, root: str) -> list[str]:
-    pending, found = [root], []
-    while pending:
-        id = pending.pop()
-        parts = pipeline.components.transforms[id].subtransforms
-        pending += parts
-        if not parts:
-            found.append(id)
-    return found
-
-
-def _children_first(pipeline: beam_runner_api_pb2.Pipeline) -> list[str]:
-    order, pending = [], list(pipeline.root_transform_ids)
+def _with_parts(pipeline: beam_runner_api_pb2.Pipeline, ids: Iterable[str]) -> list[str]:
+    """Return some transforms and all of their parts, each before its own."""
+    order, pending = [], list(ids)
     while pending:
         id = pending.pop()
         order.append(id)
         pending += pipeline.components.transforms[id].subtransforms
-    return order[::-1]
+    return order
 
 
 def _without_loose_ends(pipeline: beam_runner_api_pb2.Pipeline) -> None:

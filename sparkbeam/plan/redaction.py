@@ -9,7 +9,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from html import escape
-from typing import Any
 from urllib.parse import quote, quote_plus, unquote
 
 from sparkbeam.common.display_text import shortened
@@ -65,7 +64,8 @@ class Redaction:
         more: Iterable[tuple[str, str]] = (),
     ) -> "Redaction":
         """Create the redaction for the texts of a plan's run; ``more`` are further options."""
-        options = (option for spec in _specs(plan) for option in spec.options)
+        specs = (*plan.spark_reads.values(), *(sink.write for sink in plan.sinks))
+        options = (option for spec in specs for option in spec.options)
         return cls((*options, *more), settings)
 
     def __call__(self, text: str) -> str:
@@ -236,8 +236,3 @@ def _character(character: str) -> str:
 def _any_case(pattern: str) -> str:
     """Return a pattern of hexadecimal digits, in capitals or not."""
     return f"(?i:{pattern})"
-
-
-def _specs(plan: Plan) -> Iterator[Any]:
-    yield from plan.spark_reads.values()
-    yield from (sink.write for sink in plan.sinks)

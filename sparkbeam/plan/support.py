@@ -3,6 +3,7 @@
 :data:`FEATURES` is the source of the support table in the docs.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -18,6 +19,9 @@ from sparkbeam.upstream.beam import TRANSFORMS
 _PYTHON_ENVIRONMENTS = frozenset(
     [python_urns.EMBEDDED_PYTHON, common_urns.environments.DEFAULT.urn]
 )
+
+
+_OF_PYTHON = re.compile("beam:version:sdk_base:apache/beam_python")
 
 
 @dataclass(frozen=True)
@@ -274,13 +278,9 @@ def _is_in_python(
     if not transform.environment_id:
         return True
     environment = components.environments[transform.environment_id]
-    return any(map(_is_python, environments.expand_anyof_environments(environment)))
-
-
-def _is_python(environment: beam_runner_api_pb2.Environment) -> bool:
-    return environment.urn in _PYTHON_ENVIRONMENTS or any(
-        capability.startswith("beam:version:sdk_base:apache/beam_python")
-        for capability in environment.capabilities
+    return any(
+        each.urn in _PYTHON_ENVIRONMENTS or any(map(_OF_PYTHON.match, each.capabilities))
+        for each in environments.expand_anyof_environments(environment)
     )
 
 

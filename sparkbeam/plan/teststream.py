@@ -8,8 +8,7 @@ from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.events import Elapse, ElementsAdded, Event, Watermark, packed
-from sparkbeam.plan.payloads import own_payload
-from sparkbeam.plan.urns import TEST_STREAM
+from sparkbeam.plan.urns import TEST_STREAM, own_payload
 
 
 def encoded_events(

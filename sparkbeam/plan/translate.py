@@ -63,11 +63,10 @@ from sparkbeam.plan.operator import Planner
 from sparkbeam.plan.pardo_functions import par_do_payload
 from sparkbeam.plan.parsed_stage import Descriptor, ParsedStage, combine_fn_of, share
 from sparkbeam.plan.projection import projected
-from sparkbeam.plan.row_formats import ElementRows, JoinRows, RowFormat, SideInputRows
+from sparkbeam.plan.row_formats import ElementRows, JoinRows, KeyedRows, RowFormat, SideInputRows
 from sparkbeam.plan.row_types import pickled_row_types
 from sparkbeam.plan.spark_io import READ_URN, WRITE_URN, ReadSpec, WriteSpec
 from sparkbeam.plan.spilled import with_spilled_ports
-from sparkbeam.plan.stage_protos import end, keyed_format, named
 from sparkbeam.plan.urns import FLATTEN
 from sparkbeam.plan.view_firings import BY_TIME
 from sparkbeam.upstream.beam import shows_one_element
@@ -149,7 +148,7 @@ class _Draft:
 
 @dataclass(frozen=True)
 class _Input:
-    """Input of a stage; see :class:`~sparkbeam.plan.model.Stage`."""
+    """Input of a stage: fields of :class:`~sparkbeam.plan.model.Stage`."""
 
     exchange: Exchange
     format: RowFormat
@@ -288,24 +287,15 @@ class _Translation:
                 for output, pcollection in sorted(transform.outputs.items())
                 if pcollection in self._source_tags
             )
-            if outputs:
-                yield self._source(name, transform, outputs)
-
-    def _source(
-        self,
-        name: str,
-        transform: beam_runner_api_pb2.PTransform,
-        outputs: tuple[tuple[str, int], ...],
-    ) -> Source:
-        if transform.spec.urn != READ_URN:
-            events = teststream.encoded_events(transform, self._components, self._context)
-            return Source(name, outputs, events=events)
-        (pcollection,) = transform.outputs.values()
-        coder_id = self._components.pcollections[pcollection].coder_id
-        coder = pickler.dumps(self._context.coders.get_by_id(coder_id))
-        spec = self._specs[transform.unique_name]
-        read = spec.translated(coder, in_columns=self._in_columns)
-        return Source(name, outputs, read, inputs=self._tables.get(name, ()))
+            if outputs and transform.spec.urn == READ_URN:
+                (pcollection,) = transform.outputs.values()
+                coder_id = self._components.pcollections[pcollection].coder_id
+                coder = pickler.dumps(self._context.coders.get_by_id(coder_id))
+                read = self._specs[name].translated(coder, in_columns=self._in_columns)
+                yield Source(name, outputs, read, inputs=self._tables.get(name, ()))
+            elif outputs:
+                events = teststream.encoded_events(transform, self._components, self._context)
+                yield Source(name, outputs, events=events)
 
     def _add_draft(
         self, transforms: list[beam_runner_api_pb2.PTransform], main_input: str
@@ -322,7 +312,7 @@ class _Translation:
     def _connect(self, draft: _Draft) -> _Input:
         transform = self._runner_transform.get(draft.input)
         urn = transform.spec.urn if transform is not None else None
-        keyed = keyed_format(draft.transforms)
+        keyed = _keyed_format(draft.transforms)
         if urn == fused_stages.IMPULSE or draft.input == fused_stages.NOTHING:
             return _Input(Exchange.IMPULSE, ElementRows())
         if keyed is not None:
@@ -371,17 +361,13 @@ class _Translation:
 
         None if it evaluates none.
         """
-        outputs = [
-            self._windowing(output)
-            for transform in draft.transforms
-            if transform.spec.urn == urns.FIRE
-            for output in transform.outputs.values()
-        ]
-        return outputs[0] if outputs else None
+        fires = (one for one in draft.transforms if one.spec.urn == urns.FIRE)
+        outputs = (output for one in fires for output in one.outputs.values())
+        return next(map(self._windowing, outputs), None)
 
     def _side_inputs(self, draft: _Draft) -> list[SideInput]:
         found = []
-        for transform_id, transform in named(draft.transforms).items():
+        for transform in draft.transforms:
             if transform.spec.urn not in translations.PAR_DO_URNS:
                 continue
             payload = par_do_payload(transform.spec.payload)
@@ -389,7 +375,8 @@ class _Translation:
                 multimap = side_input.access_pattern.urn == common_urns.side_inputs.MULTIMAP.urn
                 rows = SideInputRows(multimap)
                 sources = self._ports(transform.inputs[name], rows)
-                read = SideInput(transform_id, name, transform.unique_name, rows, sources)
+                label = transform.unique_name
+                read = SideInput(label, name, label, rows, sources)
                 if self._streaming:
                     read = self._view(read, side_input, transform.inputs[name])
                 found.append(read)
@@ -429,9 +416,17 @@ class _Translation:
         from_source = transform is not None and transform.spec.urn in fused_stages.SOURCE_URNS
         if from_source and isinstance(rows, ElementRows):
             assert transform is not None
-            return (self._source_tag(transform, pcollection),)
+            if pcollection not in self._source_tags:
+                self._source_tags[pcollection] = next(self._tags)
+                # A query reads these tables.
+                self._tables[transform.unique_name] = tuple(
+                    self._ports(table, ElementRows())
+                    for _, table in sorted(transform.inputs.items())
+                )
+            return (self._source_tags[pcollection],)
         if pcollection not in self._writer:
-            self._add_identity(pcollection)
+            # A stage that hands on the output of one of Spark's transforms.
+            self._writer[pcollection] = self._add_draft([], pcollection)
         draft = self._writer[pcollection]
         port = draft.ports.get((pcollection, rows))
         if port is None:
@@ -440,51 +435,45 @@ class _Translation:
             draft.ports[(pcollection, rows)] = port
         return (port.tag,)
 
-    def _source_tag(self, transform: beam_runner_api_pb2.PTransform, pcollection: str) -> int:
-        """Return the tag of a source's output, and find the tables of a query."""
-        if pcollection not in self._source_tags:
-            self._source_tags[pcollection] = next(self._tags)
-            self._tables[transform.unique_name] = tuple(
-                self._ports(table, ElementRows()) for _, table in sorted(transform.inputs.items())
-            )
-        return self._source_tags[pcollection]
-
-    def _add_identity(self, pcollection: str) -> None:
-        """Add a stage that hands on the output of one of Spark's transforms."""
-        self._writer[pcollection] = self._add_draft([], pcollection)
-
     # What a stage consists of.
 
     def _describe(self, draft: _Draft, side_inputs: tuple[SideInput, ...], read: _Input) -> Stage:
         source_id = draft.free_id(f"source_{draft.id}")
-        transforms = named(draft.transforms)
-        begins_with = self._begins_with(draft, read)
-        labels = self._labels(draft.transforms) or (self._label_of(draft.input),)
-        transforms[source_id] = end(
-            labels[0],
-            SOURCE_URN,
+        # Metrics are reported under these ids.
+        transforms = {transform.unique_name: transform for transform in draft.transforms}
+        is_first = read.grouped is None and bool(draft.transforms)
+        begins_with = draft.transforms[0].unique_name if is_first else self._label_of(draft.input)
+        applied = dict.fromkeys(self._label(name) for name in transforms)
+        labels = tuple(applied) or (self._label_of(draft.input),)
+        transforms[source_id] = beam_runner_api_pb2.PTransform(
+            unique_name=labels[0],
+            spec=beam_runner_api_pb2.FunctionSpec(urn=SOURCE_URN),
             outputs={"out": draft.input},
         )
         for port in draft.ports.values():
-            transforms[port.transform_id] = end(
-                f"{labels[-1]}/{port.transform_id}",
-                SINK_URN,
+            transforms[port.transform_id] = beam_runner_api_pb2.PTransform(
+                unique_name=f"{labels[-1]}/{port.transform_id}",
+                spec=beam_runner_api_pb2.FunctionSpec(urn=SINK_URN),
                 inputs={"in": port.pcollection},
             )
         descriptor = self._descriptor(draft.id, transforms, read)
+        ports = (
+            replace(
+                port,
+                firings=port.tag in self._telling,
+                aggregator=self._aggregators.get(port.tag),
+                spreads=port.tag in self._spread,
+                takes_numbers=port.tag in self._merging_numbers,
+            )
+            for port in draft.ports.values()
+        )
         stage = Stage(
             id=draft.id,
             labels=labels,
             descriptor=descriptor.SerializeToString(deterministic=True),
             source_id=source_id,
-            exchange=read.exchange,
-            format=read.format,
-            inputs=read.inputs,
-            grouped=read.grouped,
-            grouping=read.grouping,
-            join=read.join,
-            joined=read.joined,
-            ports=tuple(map(self._with_reader_details, draft.ports.values())),
+            **vars(read),
+            ports=tuple(ports),
             side_inputs=side_inputs,
             row_types=self._row_types,
             reads_unbounded=any(
@@ -500,11 +489,6 @@ class _Translation:
         )
         share(stage, ParsedStage(descriptor, source_id, self._context))
         return replace(stage, operators=self._planner(stage))
-
-    def _begins_with(self, draft: _Draft, read: _Input) -> str:
-        if read.grouped is None and draft.transforms:
-            return str(draft.transforms[0].unique_name)
-        return self._label_of(draft.input)
 
     def _descriptor(
         self, id: str, transforms: dict[str, beam_runner_api_pb2.PTransform], read: _Input
@@ -525,24 +509,10 @@ class _Translation:
             },
         )
 
-    def _with_reader_details(self, port: Port) -> Port:
-        """Return a port with the details of its readers that its writer needs."""
-        return replace(
-            port,
-            firings=port.tag in self._telling,
-            aggregator=self._aggregators.get(port.tag),
-            spreads=port.tag in self._spread,
-            takes_numbers=port.tag in self._merging_numbers,
-        )
-
     def _windowing(self, pcollection: str) -> Windowing:
         return self._context.windowing_strategies.get_by_id(
             self._components.pcollections[pcollection].windowing_strategy_id
         )
-
-    def _labels(self, transforms: list[beam_runner_api_pb2.PTransform]) -> tuple[str, ...]:
-        """Return the user's labels of a stage, each once."""
-        return tuple(dict.fromkeys(self._label(t.unique_name) for t in transforms))
 
     def _label(self, unique_name: str) -> str:
         """Return the label of the user's transform that the one of this name is part of."""
@@ -552,6 +522,18 @@ class _Translation:
 
     def _label_of(self, pcollection: str) -> str:
         return self._runner_transform[pcollection].unique_name
+
+
+def _keyed_format(transforms: list[beam_runner_api_pb2.PTransform]) -> KeyedRows | None:
+    """Return the format that a stateful stage reads, or None for a stateless one."""
+    stateful = False
+    for transform in transforms:
+        if transform.spec.urn in translations.PAR_DO_URNS:
+            payload = par_do_payload(transform.spec.payload)
+            if payload.requires_time_sorted_input:
+                return KeyedRows(by_time=True)
+            stateful |= bool(payload.state_specs or payload.timer_family_specs)
+    return KeyedRows() if stateful else None
 
 
 def _applied(pipeline: beam_runner_api_pb2.Pipeline) -> frozenset[str]:

@@ -11,9 +11,9 @@ from apache_beam.portability.api import beam_runner_api_pb2
 from google.protobuf.message import DecodeError
 
 from sparkbeam.common.arguments import shown
-from sparkbeam.common.display_text import shortened
+from sparkbeam.common.display_text import error_line, shortened
 from sparkbeam.errors import ConfigurationError, SparkBeamError, UnsupportedTransform
-from sparkbeam.plan.payloads import PAYLOADS, own_payload
+from sparkbeam.plan.urns import PAYLOADS, own_payload
 
 REMEDY = "The pipeline proto is damaged: create it again with the program that wrote it."
 
@@ -37,10 +37,10 @@ def check(pipeline: beam_runner_api_pb2.Pipeline) -> None:
 
 def damaged(error: Exception) -> SparkBeamError:
     """Return the error for one that a phase raises over a proto that seems whole."""
-    text = shortened(f"{type(error).__name__}: {' '.join(str(error).split())}", 200)
     return ConfigurationError(
-        f"The pipeline cannot be translated: {text}. Unless one of its own coders or classes "
-        "raises this, the proto is damaged: create it again with the program that wrote it."
+        f"The pipeline cannot be translated: {error_line(error, 200)}. Unless one of its own "
+        "coders or classes raises this, the proto is damaged: create it again with the program "
+        "that wrote it."
     )
 
 

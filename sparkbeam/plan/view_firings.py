@@ -8,6 +8,7 @@ firing of each row (:func:`telling_ports`).
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
 import apache_beam as beam
@@ -18,7 +19,7 @@ from apache_beam.runners.portability.fn_api_runner import translations
 
 from sparkbeam.plan.fused_stages import GROUP_BY_KEY
 from sparkbeam.plan.model import Exchange, Firings
-from sparkbeam.plan.pardo_functions import loaded, par_do_payload
+from sparkbeam.plan.pardo_functions import loaded, par_do_payload, set_dofn
 from sparkbeam.plan.urns import ASSIGN_WINDOWS, COMBINE_PER_KEY, FLATTEN, PAR_DO
 from sparkbeam.upstream.beam import injects_default, shows_one_element
 
@@ -82,7 +83,7 @@ def firings_of(
     pcollection: str, makers: Makers, components: beam_runner_api_pb2.Components
 ) -> Firings:
     """Return the possible changes of a view's content for a window."""
-    strategy = _strategy(pcollection, components)
+    strategy = strategy_of(pcollection, components)
     if not _is_grouped(pcollection, makers):
         return Firings.NONE
     once = has_default_trigger(strategy) and not strategy.allowed_lateness
@@ -94,9 +95,10 @@ def has_default_trigger(strategy: beam_runner_api_pb2.WindowingStrategy) -> bool
     return bool(strategy.trigger.WhichOneof("trigger") in (None, "default"))
 
 
-def _strategy(
+def strategy_of(
     pcollection: str, components: beam_runner_api_pb2.Components
 ) -> beam_runner_api_pb2.WindowingStrategy:
+    """Return the windowing of a PCollection."""
     return components.windowing_strategies[
         components.pcollections[pcollection].windowing_strategy_id
     ]
@@ -165,7 +167,7 @@ class _Adding:
 
     def _regroup(self, reader: beam_runner_api_pb2.PTransform, tag: str) -> None:
         read, components = reader.inputs[tag], self._context.components
-        if has_default_trigger(_strategy(read, components)) or _is_grouped(read, self._makers):
+        if has_default_trigger(strategy_of(read, components)) or _is_grouped(read, self._makers):
             return
         payload = par_do_payload(reader.spec.payload)
         newest = shows_one_element(payload.side_inputs[tag].view_fn.payload)
@@ -180,15 +182,16 @@ class _Adding:
         of = f" of {output}" if len(maker.outputs) > 1 else ""
         name = f"{maker.unique_name}/{'Newest' if newest else 'Firings'}{of}"
         element = self._context.components.pcollections[read].coder_id
-        timed = self._coder(_CODERS.KV.urn, self._coder(_CODERS.VARINT.urn), element)
+        coder = partial(added_coder, self._context)
+        timed = coder(_CODERS.KV.urn, coder(_CODERS.VARINT.urn), element)
         single = self._context.bytes_coder_id
-        pairs = self._coder(_CODERS.KV.urn, single, timed)
-        groups = self._coder(_CODERS.KV.urn, single, self._coder(_CODERS.ITERABLE.urn, timed))
-        keyed = self._output(read, f"{name}/Key", pairs)
+        pairs = coder(_CODERS.KV.urn, single, timed)
+        groups = coder(_CODERS.KV.urn, single, coder(_CODERS.ITERABLE.urn, timed))
+        keyed = _added_pcollection(self._context, read, f"{name}/Key", pairs)
         if newest:
             self._discard(keyed)
-        grouped = self._output(keyed, f"{name}/Group", groups)
-        fired = self._output(keyed, f"{name}/Fired", element)
+        grouped = _added_pcollection(self._context, keyed, f"{name}/Group", groups)
+        fired = _added_pcollection(self._context, keyed, f"{name}/Fired", element)
         grouping = beam_runner_api_pb2.FunctionSpec(urn=GROUP_BY_KEY, payload=BY_TIME)
         added = [
             _transform(f"{name}/Key", _par_do(WithTime()), read, keyed, environment),
@@ -206,19 +209,11 @@ class _Adding:
         """Make the firings of a PCollection discard the contents of earlier firings."""
         components = self._context.components
         strategies = components.windowing_strategies
-        discarding = copy.deepcopy(_strategy(pcollection, components))
+        discarding = copy.deepcopy(strategy_of(pcollection, components))
         discarding.accumulation_mode = beam_runner_api_pb2.AccumulationMode.DISCARDING
         id = translations.unique_name(strategies, "discarding")
         strategies[id].CopyFrom(discarding)
         components.pcollections[pcollection].windowing_strategy_id = id
-
-    def _coder(self, urn: str, *parts: str) -> str:
-        spec = beam_runner_api_pb2.FunctionSpec(urn=urn)
-        proto = beam_runner_api_pb2.Coder(spec=spec, component_coder_ids=parts)
-        return self._context.add_or_get_coder_id(proto)
-
-    def _output(self, like: str, name: str, coder: str) -> str:
-        return _added_pcollection(self._context, like, name, coder)
 
 
 def always_combined(
@@ -243,7 +238,8 @@ def always_combined(
         context.components.pcollections[put_out].CopyFrom(
             _like(context.components.pcollections[combined], put_out, coder)
         )
-        _set_only_default(transform)
+        payload = par_do_payload(transform.spec.payload)
+        set_dofn(transform, OnlyDefault(loaded(payload.do_fn.payload)[0]))
         both = beam_runner_api_pb2.PTransform(
             unique_name=f"{transform.unique_name}/Either",
             spec=beam_runner_api_pb2.FunctionSpec(urn=FLATTEN),
@@ -270,11 +266,11 @@ def _combined_with_default(transform: beam_runner_api_pb2.PTransform) -> str | N
     return sides[0] if injects_default(getattr(fn, "process", None)) else None
 
 
-def _set_only_default(transform: beam_runner_api_pb2.PTransform) -> None:
-    payload = copy.deepcopy(par_do_payload(transform.spec.payload))
-    fn, *others = loaded(payload.do_fn.payload)
-    payload.do_fn.payload = pickler.dumps((OnlyDefault(fn), *others))
-    transform.spec.payload = payload.SerializeToString()
+def added_coder(context: translations.TransformContext, urn: str, *parts: str) -> str:
+    """Add one of Beam's own coders, unless it is there; return its id."""
+    spec = beam_runner_api_pb2.FunctionSpec(urn=urn)
+    coder = beam_runner_api_pb2.Coder(spec=spec, component_coder_ids=parts)
+    return str(context.add_or_get_coder_id(coder))
 
 
 def _added_pcollection(

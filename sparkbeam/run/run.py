@@ -83,7 +83,6 @@ class PipelineRun:
         self._options = options
         # The pipeline that holds them may be garbage before the run needs them.
         self._frames = source_frames.registered_frames(plan.spark_reads.values())
-        self._redaction = redaction
         self._cancellation = Cancellation(session)
         self._drain = threading.Event()
         self._reports = FailureReports(redaction=redaction)
@@ -127,10 +126,6 @@ class PipelineRun:
         self._pusher.start()  # The run may end, and close it, at any moment from now on.
         background_thread(self._work, "sparkbeam-pipeline").start()
         return self.result
-
-    def executed(self) -> list[str]:
-        """Return Spark's executed plans, in streaming of the last micro-batch; none if unknown."""
-        return [self._redaction(plan) for plan in self.monitor.spark.plans()]
 
     def _work(self) -> None:
         reports: list[TaskReport] = []

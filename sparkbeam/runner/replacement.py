@@ -1,6 +1,9 @@
-"""Replacement or rejection of cross-language transforms, before anything is downloaded or started.
+"""Replacement of Beam's transforms, and rejection of cross-language ones.
 
-They are expanded by another process, in most cases a Java one whose archive Beam downloads.
+Beam tells the runner of each transform before it expands it. Cross-language transforms are expanded
+by another process, in most cases a Java one whose archive Beam downloads. Of these the outermost
+one is replaced, since those of Beam start an expansion service in their expansion, some already
+where they construct the next inner one.
 """
 
 import functools
@@ -10,12 +13,12 @@ from typing import Any
 
 from apache_beam.pipeline import Pipeline
 from apache_beam.pvalue import PValue
+from apache_beam.transforms import PTransform
 
-from sparkbeam.common.entry_points import PACKAGES, registered
+from sparkbeam.common.entry_points import PACKAGES, REPLACEMENTS, function, registered
 from sparkbeam.errors import UnsupportedTransform
-from sparkbeam.hooks.replacements import replacement
 from sparkbeam.options.other_runners import are_tolerated
-from sparkbeam.plan.labels import without_cells
+from sparkbeam.plan.labels import applied_label, without_cells
 from sparkbeam.upstream.external import before_services, is_external, is_plain, urn_of
 
 _READ = "Read with sparkbeam.io.ReadFromSpark({}) instead: see docs/io.md."
@@ -71,7 +74,7 @@ def replaced(transform: Any, input: Any) -> Any:
             applied.
     """
     pipeline = _pipeline_of(input)
-    native = None if pipeline is None else replacement(transform, pipeline)
+    native = None if pipeline is None else _replacement(transform, pipeline)
     if pipeline is not None and native is not None:
         pipeline.transforms_stack[-1].transform = native
         return native
@@ -94,6 +97,20 @@ def guard(is_ours: Callable[[Pipeline], bool]) -> None:
             raise _refusal(pipeline, constructed)
 
     before_services(check)
+
+
+def _replacement(transform: Any, pipeline: Pipeline) -> PTransform[Any, Any] | None:
+    """Return the transform to apply instead; None if this one is applied itself."""
+    for kind in type(transform).__mro__:
+        make = function(REPLACEMENTS, f"{kind.__module__}.{kind.__qualname__}")
+        if make is not None:
+            # Loaded with the first of them alone.
+            from sparkbeam.common.step_errors import errors_naming
+
+            with errors_naming(applied_label(pipeline)):
+                found: PTransform[Any, Any] | None = make(transform, pipeline)
+                return found
+    return None
 
 
 def _pipeline_of(input: Any) -> Pipeline | None:

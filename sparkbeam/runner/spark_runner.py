@@ -1,7 +1,7 @@
 """The runner behind ``beam.Pipeline(runner="sparkbeam.SparkRunner")``."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,7 +22,7 @@ from sparkbeam.errors import ConfigurationError, PipelineFailed, UnsupportedTran
 from sparkbeam.explain import describe, eventlog
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.explain.executed_plans import hot_keys, joins, shuffles
-from sparkbeam.explain.explanation import Explanation, explanations, show
+from sparkbeam.explain.explanation import Explanation, explanations
 from sparkbeam.explain.findings import Finding, findings
 from sparkbeam.explain.physical_plans import Rehearsal
 from sparkbeam.explain.report import Report, reports
@@ -40,7 +40,7 @@ from sparkbeam.plan.urns import TEST_STREAM
 from sparkbeam.replaced.yaml.packages import check_installed
 from sparkbeam.replaced.yaml.providers import native
 from sparkbeam.run.result import SparkPipelineResult
-from sparkbeam.run.run import Companion, PipelineRun, program
+from sparkbeam.run.run import PipelineRun, program
 from sparkbeam.runner import carried, interactive, replacement
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.interrupts import end_in_order, interruptible
@@ -115,7 +115,10 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
             return self._examined(pipeline, options)
         checked = spark_options.checked(options)
         if checked.spark_explain or explanations:
-            return self._explained(pipeline, options)
+            explanation = self.explain(pipeline, options)
+            print(explanation)
+            explanations.add(explanation)
+            return _nothing(lambda: explanation)
         interactive.check(pipeline)
         plan = self._plan(pipeline, checked)
         session = self.session(options)
@@ -144,7 +147,13 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         )
         if port is not None:
             page.show(port, plan, run, redaction, spark_options.name_of(options))
-        run.companions += _companions(plan, run, redaction, session, options)
+        title = spark_options.name_of(options) or program()
+        if eventlog.is_on(session):
+            run.companions.append(eventlog.EventLog(session, plan, run, redaction, title))
+        if plan.streaming and options.checkpoint_location:
+            from sparkbeam.observe.page.page_address import Beacon
+
+            run.companions.append(Beacon(plan, run, redaction, title))
         reports.add(partial(_report, redacted(plan, redaction), run))
         return run.start()
 
@@ -218,11 +227,6 @@ class SparkRunner(PipelineRunner, sessions.HasSession):
         except ConfigurationError as error:
             # The rest needs neither Java nor the cluster.
             return f"Not available without a Spark session. {error}"
-
-    def _explained(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
-        explanation = self.explain(pipeline, options)
-        show(explanation)
-        return _nothing(lambda: explanation)
 
     def _examined(self, pipeline: Pipeline, options: PipelineOptions) -> SparkPipelineResult:
         """Plan the pipeline, and note what keeps it from running."""
@@ -317,29 +321,12 @@ def _is_ours(pipeline: Pipeline) -> bool:
     return isinstance(pipeline.runner, SparkRunner)
 
 
-def _companions(
-    plan: Plan,
-    run: PipelineRun,
-    redaction: Redaction,
-    session: Any,
-    options: spark_options.SparkBeamOptions,
-) -> Iterator[Companion]:
-    """Yield observers of a run: Spark's event log, and the live data beside the checkpoint."""
-    name = spark_options.name_of(options) or program()
-    if eventlog.is_on(session):
-        yield eventlog.EventLog(session, plan, run, redaction, name)
-    if plan.streaming and options.checkpoint_location:
-        from sparkbeam.observe.page.page_address import Beacon
-
-        yield Beacon(plan, run, redaction, name)
-
-
 @memo()
 def _explained(
     outline: Callable[[], str], plan: Plan, hide: Redaction, run: PipelineRun
 ) -> Explanation:
     """Return the explanation of a run, with the figures so far."""
-    plans = run.executed() or ["Spark reports no executed plans."]
+    plans = run.monitor.spark.plans() or ["Spark reports no executed plans."]
     summary, graphs = run.result.summary(), run.monitor.spark.graphs()
     shuffled = {} if plan.streaming else shuffles(plan, graphs)
     hot = hot_keys(plan, graphs, summary.stages)

@@ -30,9 +30,8 @@ from sparkbeam.plan.fingerprint import (
     to_store,
     unreadable_format,
 )
-from sparkbeam.plan.layers import topology
+from sparkbeam.plan.layers import start_steps, topology
 from sparkbeam.plan.model import Plan
-from sparkbeam.plan.ticks import start_steps
 from sparkbeam.spark import session as sessions
 from sparkbeam.spark.capabilities import Capability, has, is_remote, lack
 from sparkbeam.spark.failures import explained

@@ -10,8 +10,7 @@ from apache_beam.transforms.window import FixedWindows
 from plans import planned
 
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.plan.layers import topology
-from sparkbeam.plan.ticks import start_steps
+from sparkbeam.plan.layers import start_steps, topology
 
 
 class Confirming(beam.DoFn):

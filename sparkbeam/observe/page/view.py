@@ -147,12 +147,15 @@ def _batch(stage: StageProgress, summary: StageSummary) -> tuple[list[Fact], tup
     texts = batch_texts(stage)
     could = [step for step in summary.steps if step.columns]
     taken = sum(step.columns.startswith("columns") and not step.refused for step in could)
+    skew = summary.skew if summary.tasks > 1 else None
+    times = "" if skew is None else f"{skew:.1f} times the median"
+    largest = times and f"{summary.largest_task:,} elements, {times}"
     facts = [
         *((column, texts[column]) for column in ("state", "tasks")),
         ("running", f"{running:,}" if running else ""),
         *((column, texts[column]) for column in ("elements", "rate", "time")),
         ("time in steps", time_in_steps(summary)),
-        ("largest task", _skew(summary)),
+        ("largest task", largest),
         ("over columns", f"{taken} of {len(could)} steps" if could else ""),
         *(("", "; ".join(spark_texts(spark))) for spark in summary.spark),
     ]
@@ -207,9 +210,3 @@ def partition_rows(partitions: Iterable[PartitionProgress]) -> tuple[tuple[str, 
 
 def _nonempty(facts: Iterable[Fact]) -> Iterator[Fact]:
     return ((label, text) for label, text in facts if text)
-
-
-def _skew(summary: StageSummary) -> str:
-    if summary.tasks < 2 or summary.skew is None:
-        return ""
-    return f"{summary.largest_task:,} elements, {summary.skew:.1f} times the median"
