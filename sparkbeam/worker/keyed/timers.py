@@ -15,6 +15,7 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.plan.pardo_functions import par_do_payload
+from sparkbeam.plan.urns import PAR_DO
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping.shard_clock import ShardClock
@@ -68,7 +69,7 @@ class Timers:
         self._coders: dict[Family, Any] = {}
         self.steps: list[str] = []
         for step, transform in descriptor.transforms.items():
-            if transform.spec.urn != _PAR_DO:
+            if transform.spec.urn != PAR_DO:
                 continue
             payload = par_do_payload(transform.spec.payload)
             if payload.state_specs or payload.timer_family_specs:
@@ -158,6 +159,3 @@ def parts_of(timer_id: bytes) -> tuple[str, str, bytes] | None:
         return None
     _, family, tag, window = timer_id[len(_USER) :].split(b"\0", 3)
     return family.decode(), tag.decode(), window
-
-
-_PAR_DO = bundle_processor.common_urns.primitives.PAR_DO.urn

@@ -20,9 +20,10 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.plan.time_params import EventTimeSpec
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
 from sparkbeam.wire.failure import StepFailed
+from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.keyed.maps import LazyRange, MapState, MultimapState, SortedMultimapState
 from sparkbeam.worker.keyed.state_cells import Cell, Remember, user_cell
-from sparkbeam.worker.keyed.watermark_access import EventTime
 from sparkbeam.worker.row_formats.key_table import immutable_size
 from sparkbeam.worker.state.records import Record
 
@@ -292,3 +293,34 @@ class CombiningState(CellState, userstate.CombiningValueRuntimeState):
         if self._value is _NOTHING and self._stored is not None:
             self._value = self._coder.decode(self._stored)
         return self._fn.create_accumulator() if self._value is _NOTHING else self._value
+
+
+class EventTime(userstate.RuntimeState):
+    """The state of an ``EventTimeSpec``: the watermark, and a hold on that of later stages.
+
+    All times are in microseconds.
+
+    Args:
+        moment: the times of the stage; None in batch.
+    """
+
+    def __init__(self, cell: Cell, moment: ShardClock | None) -> None:
+        self._cell = cell
+        self._moment = moment
+
+    @property
+    def arrived(self) -> int:
+        """Time before which elements are late."""
+        return MIN_MICROS if self._moment is None else self._moment.input_watermark
+
+    @property
+    def final(self) -> int:
+        """Time before which only late elements can come; for use in a timer."""
+        return MAX_MICROS if self._moment is None else self._moment.input_watermark
+
+    def hold(self, micros: int | None) -> None:
+        """Keep the watermark behind this stage from passing a time; None lets it go."""
+        self._cell.hold(micros)
+
+    def commit(self) -> None:
+        """Do nothing, as the hold is in the record."""

@@ -102,7 +102,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._choice = None if self.plan.aggregator else choice_of(self.combine_fn)
         self._combine_stamps = combine_stamps(self.windowing)
         sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
-        self._takers = [sink.process_aggregates for sink in sinks]
+        self._takers = [sink.write for sink in sinks]
         # A name has the timestamp, too, if that matters.
         key = self._names.key
         self._key_of = key if self.plan.stamp is None else (lambda name: key(name[0]))

@@ -80,15 +80,10 @@ class SourceOperation(bundle_processor.DataInputOperation):
         """Yield the elements of rows of the stage's format."""
         return READERS[type(self.format)](rows, self.grouped_coder or self.windowed_coder)
 
-    def _why_elements(self) -> str | None:
-        """Return why some groups made as columns become elements; None if none do."""
-        if isinstance(self.format, GroupRows) and self.format.packed:
-            return "groups are large, or hold elements that were not columns"
-        return None
-
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
         """Emit all of ``elements``; the argument only signals that they are there."""
-        emitter, why = self._emitter, self._why_elements()
+        emitter = self._emitter
+        are_columns = isinstance(self.format, GroupRows) and self.format.packed
         while True:
             try:
                 block = next(self.elements, None)
@@ -103,9 +98,11 @@ class SourceOperation(bundle_processor.DataInputOperation):
                 ) from error
             if block is None:
                 return
-            if block.column is None and why is not None:
+            if are_columns and block.column is None:
                 for reader in self.consumer:
-                    count_refused_by(reader, why)
+                    count_refused_by(
+                        reader, "groups are large, or hold elements that were not columns"
+                    )
             emitter.block(block)
 
 
@@ -161,13 +158,10 @@ class SinkOperation(operations.Operation):
         """Write many elements."""
         if block.column is not None and (why := self.port.format.why_elements) is not None:
             count_refused_by(self, why)
-        try:
-            self._sink.write(block)
-        except Exception as error:
-            raise self._failed(error) from error
+        self.write(block)
 
-    def process_aggregates(self, batch: KeyedAggregates | ExtraElements) -> None:
-        """Write partial results of elements."""
+    def write(self, batch: Block | KeyedAggregates | ExtraElements) -> None:
+        """Write many elements, or partial results of elements."""
         try:
             self._sink.write(batch)
         except Exception as error:
