@@ -79,8 +79,7 @@ class Timers:
                 event_time = spec.time_domain == beam_runner_api_pb2.TimeDomain.EVENT_TIME
                 self._domain[step, name] = EVENT_TIME if event_time else PROCESSING_TIME
         # A record knows the step by a name that it also has when its program starts again.
-        self._stored = {(step, name): (state_name, name) for step, name in self.streams}
-        self._known = {stored: family for family, stored in self._stored.items()}
+        self._known = {(state_name, name): (step, name) for step, name in self.streams}
 
     def bind(self, processor: bundle_processor.BundleProcessor) -> None:
         """Take the timer coders of the processor that the timers belong to."""
@@ -135,7 +134,7 @@ class Timers:
             self.forget(self.record, window)
 
     def _set(self, family: Family, timer: userstate.Timer) -> None:
-        stored = self._stored[family]
+        stored = self._state_name, family[1]
         window = self.encode_window(timer.windows[0])
         name = "\0".join((*stored, timer.dynamic_timer_tag, ""))
         timer_id = _USER + name.encode() + window
