@@ -498,7 +498,7 @@ class Query:
             self._error = error
             self.isActive = False
             # The workers have ended, too.
-            finalizers.PENDING_FINALIZERS.clear()
+            finalizers.PENDING_FINALIZERS = finalizers.PendingCallbacks()
 
     def _wait(self, seconds: float) -> None:
         time.sleep(seconds)

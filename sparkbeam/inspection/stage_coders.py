@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from apache_beam.coders import coders
-from apache_beam.transforms.window import BoundedWindow, GlobalWindow, IntervalWindow
+from apache_beam.transforms.window import GlobalWindow, IntervalWindow
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.common.arguments import shown
@@ -234,9 +234,7 @@ def window_text(window: Any) -> str:
         return "all time"
     if isinstance(window, IntervalWindow):
         return f"{time_text(window.start.micros)} to {time_text(window.end.micros)}"
-    if isinstance(window, BoundedWindow | Undecoded):
-        return as_text(window)
-    return shown(window, _SHOWN)
+    return as_text(window)
 
 
 def time_text(micros: int) -> str:

@@ -1,9 +1,9 @@
 """State of the steps of a pipeline, read from its checkpoint."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
-from operator import attrgetter
+from operator import attrgetter, methodcaller
 from typing import Any
 
 from sparkbeam.common.arguments import listed, shown
@@ -254,5 +254,4 @@ def _keys(entries: Entries, step: StatefulStep, known: StepCoders) -> Iterator[K
         shard.close()
 
 
-def _listed_numbers(numbers: Numbers) -> list[Any]:
-    return numbers.tolist()
+_listed_numbers: Callable[[Numbers], list[Any]] = methodcaller("tolist")

@@ -30,6 +30,7 @@ DIRECTIONS = ("backward", "forward", "nearest")
 _Tagged = tuple[Any, tuple[bool, int, bytes]]
 """Key and element: whether it is from the left, its timestamp in microseconds, its encoding."""
 
+_LATE = Metrics.counter("sparkbeam.AsOfJoin", "dropped_late")
 _END = GlobalWindow().max_timestamp().micros
 _MILLI = 1000
 
@@ -102,7 +103,7 @@ class AsOfJoin(beam.PTransform[Any, Any]):
         ]
         matched = beam.typehints.Tuple[left_type, beam.typehints.Optional[right_type]]
         lateness = windowing.allowed_lateness.micros
-        join = beam.ParDo(_join(self._closest, of_left, of_right, lateness))
+        join = beam.ParDo(_join(_Joining(self._closest, of_left, of_right, lateness)))
         return (
             tagged
             | "Both" >> beam.Flatten()
@@ -156,31 +157,28 @@ class _States(NamedTuple):
     due: Any
 
 
-class _Joining:
+class _Joining(NamedTuple):
     """Join logic for one key and window.
 
-    Args:
+    Attributes:
+        of_left, of_right: the coders of both sides.
         lateness: the allowed lateness, in microseconds.
     """
 
-    def __init__(
-        self, closest: Closest, of_left: coders.Coder, of_right: coders.Coder, lateness: int
-    ) -> None:
-        self._closest = closest
-        self._of_left = of_left
-        self._of_right = of_right
-        self._lateness = lateness
-        self._late = Metrics.counter("sparkbeam.AsOfJoin", "dropped_late")
+    closest: Closest
+    of_left: coders.Coder
+    of_right: coders.Coder
+    lateness: int
 
     def add(self, element: _Tagged, window: BoundedWindow, at: _States) -> None:
         """Add an element to the state."""
         _, (is_left, micros, value) = element
-        if micros < at.time.arrived - self._lateness:
-            self._late.inc()
+        if micros < at.time.arrived - self.lateness:
+            _LATE.inc()
             return
         (at.left if is_left else at.right).put(micros, value)
         next_due, hold = at.awaited.read() or (NEVER, NEVER)
-        fire = _fire(micros + 1, self._lateness, window)
+        fire = _fire(micros + 1, self.lateness, window)
         is_first = is_left and micros < hold
         if fire < next_due:
             at.due.set(Timestamp(micros=fire))
@@ -193,7 +191,7 @@ class _Joining:
         self, key: Any, window: BoundedWindow, at: _States
     ) -> Iterator[TimestampedValue[Any]]:
         """Output the left elements with a final match."""
-        closest, lateness = self._closest, self._lateness
+        closest, lateness = self.closest, self.lateness
         known = NEVER if at.time.final >= _last(window, lateness) else at.time.final - lateness
         walk = MatchCursor(at.right.all_entries())
         done, following, final = None, None, NEVER
@@ -203,8 +201,8 @@ class _Joining:
                 following = micros
                 break
             done = micros
-            found = None if match is None else self._of_right.decode(match)
-            pair = self._of_left.decode(value), found
+            found = None if match is None else self.of_right.decode(match)
+            pair = self.of_left.decode(value), found
             yield TimestampedValue((key, pair), Timestamp(micros=micros))
         if done is not None:
             at.left.remove_until(done)
@@ -220,17 +218,14 @@ class _Joining:
             at.awaited.clear()
 
 
-def _join(
-    closest: Closest, of_left: coders.Coder, of_right: coders.Coder, lateness: int
-) -> beam.DoFn:
-    """Return the DoFn of the join; for the arguments see :class:`_Joining`."""
-    left_spec = SortedMultimapStateSpec("left", OrderedIntCoder(), _Encoded(of_left))
-    right_spec = SortedMultimapStateSpec("right", OrderedIntCoder(), _Encoded(of_right))
+def _join(joining: _Joining) -> beam.DoFn:
+    """Return the DoFn of the join."""
+    left_spec = SortedMultimapStateSpec("left", OrderedIntCoder(), _Encoded(joining.of_left))
+    right_spec = SortedMultimapStateSpec("right", OrderedIntCoder(), _Encoded(joining.of_right))
     two_times = coders.TupleCoder((coders.VarIntCoder(), coders.VarIntCoder()))
     awaited_spec = ReadModifyWriteStateSpec("awaited", two_times)
     time_spec = EventTimeSpec("time")
     due_spec = TimerSpec("due", TimeDomain.WATERMARK)
-    joining = _Joining(closest, of_left, of_right, lateness)
 
     class Join(beam.DoFn):
         def process(

@@ -9,8 +9,6 @@ from typing import NamedTuple
 NEVER = (1 << 63) - 1
 """Sentinel in microseconds, after all timestamps."""
 
-_time = itemgetter(0)
-
 
 class Group(NamedTuple):
     """Right elements with equal timestamps.
@@ -103,7 +101,7 @@ class MatchCursor:
 
 
 def _groups(entries: Iterable[tuple[int, bytes]]) -> Iterator[Group]:
-    for time, some in groupby(entries, key=_time):
+    for time, some in groupby(entries, key=itemgetter(0)):
         first = last = None
         for _, value in some:
             first = value if first is None else min(first, value)

@@ -74,7 +74,11 @@ class Join(beam.PTransform[Any, Any]):
         result: Callable[[Any, Any, Any], Any] | None = None,
     ) -> None:
         super().__init__()
-        self._on = _checked_on(on)
+        self._on: Any
+        if isinstance(on, Mapping):
+            self._on = {name: _checked_key(f"on[{shown(name)}]", on[name]) for name in on}
+        else:
+            self._on = _checked_key("on", on)
         self._how = one_of("how", how, HOWS)
         if not isinstance(broadcast, str):
             raise ConfigurationError(
@@ -254,12 +258,6 @@ def _key_of(on: _On) -> Callable[[Any], Any]:
 
 def _with_key(key_of: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, Any]]:
     return lambda element: (key_of(element), element)
-
-
-def _checked_on(on: Any) -> Any:
-    if isinstance(on, Mapping):
-        return {name: _checked_key(f"on[{shown(name)}]", each) for name, each in on.items()}
-    return _checked_key("on", on)
 
 
 def _checked_key(name: str, on: Any) -> Any:

@@ -105,10 +105,15 @@ def _join_fn(
             oldest: Any = beam.DoFn.StateParam(oldest_spec),
             expiry: Any = beam.DoFn.TimerParam(expiry_spec),
         ) -> Iterator[Any]:
-            _, (side, value) = element
+            key, (side, value) = element
             own, other = (left, right) if side == _LEFT else (right, left)
             own.add((now, value))
-            yield from _pairs(element, now, _near(other, now, ttl))
+            near = (
+                other.read() if ttl is None else other.read_range(_minus(now, ttl), _plus(now, ttl))
+            )
+            for stamp, partner in near:
+                pair = (value, partner) if side == _LEFT else (partner, value)
+                yield TimestampedValue((key, pair), max(now, stamp))
             before = oldest.read()
             if ttl is not None and (before is None or now < before):
                 _await(now, ttl, window, oldest, expiry)
@@ -132,23 +137,6 @@ def _join_fn(
                 oldest.clear()
 
     return JoinFn()
-
-
-def _pairs(
-    element: tuple[Any, tuple[int, Any]], now: Timestamp, partners: Any
-) -> Iterator[TimestampedValue[Any]]:
-    """Yield an element with each of its partners."""
-    key, (side, value) = element
-    for stamp, partner in partners:
-        pair = (value, partner) if side == _LEFT else (partner, value)
-        yield TimestampedValue((key, pair), max(now, stamp))
-
-
-def _near(state: Any, now: Timestamp, ttl: Duration | None) -> Any:
-    """Return the entries within a distance of a time."""
-    if ttl is None:
-        return state.read()
-    return state.read_range(_minus(now, ttl), _plus(now, ttl))
 
 
 def _forget(limit: Timestamp, *sides: Any) -> list[Timestamp]:

@@ -25,7 +25,7 @@ import numpy as np
 from apache_beam.transforms.window import BoundedWindow, GlobalWindow, WindowFn
 from apache_beam.utils import windowed_value
 from apache_beam.utils.timestamp import MIN_TIMESTAMP, Timestamp
-from apache_beam.utils.windowed_value import WindowedValue
+from apache_beam.utils.windowed_value import PaneInfo, WindowedValue
 
 from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.worker.intervals import Intervals
@@ -119,15 +119,21 @@ class Block:
         first = self.column.first() if self._values is None and self.column else self.values[0]
         if self._stamps is None:
             return self.windowing.with_value(first)
-        micros = int(self._stamps[0])
+        return windowed_value.create(first, *self.windowing_at(0, int(self._stamps[0])))
+
+    def windowing_at(
+        self, row: int, micros: int
+    ) -> tuple[int, tuple[BoundedWindow, ...], PaneInfo]:
+        """Return the timestamp, the windows and the pane of a value with a timestamp."""
+        windows: tuple[BoundedWindow, ...]
         match self.assigned:
             case None:
                 windows = self.windowing.windows
             case Intervals() as given:
-                windows = next(given.take(slice(0, 1)).windows())
+                windows = next(given.take(slice(row, row + 1)).windows())
             case window_fn:
                 windows = windows_at(window_fn, micros)
-        return windowed_value.create(first, micros, windows, self.windowing.pane_info)
+        return micros, windows, self.windowing.pane_info
 
     def elements(self) -> Iterator[WindowedValue]:
         """Return the values one by one, with their windowing; each is made when it is asked for."""

@@ -16,7 +16,6 @@ from sparkbeam.accumulators.vectorized_accumulator import (
     parts_of,
 )
 from sparkbeam.columns.python_types import Opaque, RecordShape
-from sparkbeam.columns.vectors import Positions
 from sparkbeam.worker.value_columns import Column, column_of, column_of_keys
 
 _NAMES = ("0", "1")
@@ -30,12 +29,6 @@ class Totals(Column):
     """
 
     form: VectorizedAccumulator
-
-    def __getitem__(self, part: slice) -> "Totals":
-        return replace(self, array=self.array[part])
-
-    def take(self, rows: Positions) -> "Totals":
-        return replace(self, array=self.array.take(pa.array(rows)))
 
     def outputs(self) -> Column:
         """Return keys with the results of a combine."""

@@ -44,7 +44,9 @@ class Emitter:
             for part in in_slots(block):
                 self.block(part)
             return
-        if self._are_single(block):
+        if not self._in_blocks or (
+            len(block) == 1 if block.assigned is None else not self._take_assigned
+        ):
             if block.column is not None and len(block) > 1:
                 self._count_refused(block)
             receive = self._receiver.receive
@@ -62,14 +64,6 @@ class Emitter:
                 count_refused_by(consumer, SCATTERED)
             else:
                 count_refused_by(consumer, "another step gets the same elements as batches")
-
-    def _are_single(self, block: Block) -> bool:
-        """Return whether elements are handed on one by one."""
-        if not self._in_blocks:
-            return True
-        if block.assigned is None:
-            return len(block) == 1
-        return not self._take_assigned
 
     def hand_on(
         self,

@@ -43,11 +43,6 @@ class PendingCallbacks:
             call(callbacks or ())
         return [token for token, callbacks in found.items() if callbacks is not None]
 
-    def clear(self) -> None:
-        """Forget all, as the end of the process does."""
-        with self._lock:
-            self._by_token.clear()
-
 
 PENDING_FINALIZERS = PendingCallbacks()
 """Those of this process."""

@@ -36,9 +36,8 @@ class KeyedAggregates:
     def first_key(self) -> Any:
         """Return the key of the first row."""
         place = int(self.rows.keys[0])
-        if isinstance(self.keys, Column):
-            return self.keys[place : place + 1].first()
-        return self.keys[place]
+        keys = self.keys[place : place + 1]
+        return keys.first() if isinstance(keys, Column) else keys[0]
 
     def elements(self) -> Iterator[WindowedValue]:
         """Yield accumulators that are objects, each as an element of its window."""

@@ -45,13 +45,8 @@ class StepHandler(logging.StreamHandler):  # type: ignore[type-arg]
             super().emit(record)
 
 
-class _ThreadWork(threading.local):
-    """Current work of the thread."""
-
-    stage: Stage | None = None
-
-
-_thread_work = _ThreadWork()
+_thread_work = threading.local()
+"""Current work of the thread: its stage, if there is one."""
 
 
 def works_on(stage: Stage) -> None:
@@ -115,7 +110,7 @@ def _is_of_python(handler: logging.Handler) -> bool:
 
 def step() -> str:
     """Return the label of the step that Beam is in, or else all of the stage, as in a ``setup``."""
-    return step_in(_thread_work.stage, statesampler.get_current_tracker())
+    return step_in(getattr(_thread_work, "stage", None), statesampler.get_current_tracker())
 
 
 def step_in(stage: Stage | None, tracker: Any) -> str:

@@ -1,7 +1,7 @@
 """Side inputs that are dicts, lists or sets, as tables in which functions over columns look up."""
 
-from collections.abc import Sequence
 from itertools import chain
+from operator import is_
 from typing import Any, NamedTuple
 
 from sparkbeam.columns.lookups import table_array
@@ -42,13 +42,9 @@ class Tables:
         if sum(lengths) > _MOST * count:
             return None
         known = self._known.get(argument)
-        if known is None or known.lengths != lengths or not _are_same(known.values, values):
+        if known is None or known.lengths != lengths or not all(map(is_, known.values, values)):
             known = self._known[argument] = _Known(values, lengths, _column(kind, values, lengths))
         return known.column
-
-
-def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
-    return all(one is other for one, other in zip(some, others, strict=True))
 
 
 def _column(kind: type, values: tuple[Any, ...], lengths: list[int]) -> Column | None:

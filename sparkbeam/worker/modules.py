@@ -49,7 +49,9 @@ class Modules:
             True if modules have been forgotten, to be loaded anew.
         """
         self.run_id = run_id
-        self._install()
+        if self not in sys.meta_path:
+            at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
+            sys.meta_path.insert(at, self)
         self._order(sources)
         keep_directories()
         importlib.invalidate_caches()
@@ -58,11 +60,6 @@ class Modules:
             return False
         self._forget()
         return True
-
-    def _install(self) -> None:
-        if self not in sys.meta_path:
-            at = sys.meta_path.index(PathFinder) if PathFinder in sys.meta_path else 0
-            sys.meta_path.insert(at, self)
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -92,9 +89,7 @@ class Modules:
 
     def _changed(self) -> Iterator[str]:
         """Yield the names of modules that would be found otherwise now."""
-        for name, module in list(sys.modules.items()):
-            if not _is_loaded_by_user(name, module):
-                continue
+        for name, _ in _loaded():
             found = _content_identity(_found_now(name))
             if found is not None and self._identities.setdefault(name, found) != found:
                 yield name
@@ -104,9 +99,7 @@ class Modules:
 
         The origin of an object that one module has of another, such as a constant, is not known.
         """
-        for name, module in list(sys.modules.items()):
-            if not _is_loaded_by_user(name, module):
-                continue
+        for name, module in _loaded():
             self._stale.add(name)
             del sys.modules[name]
             parent, _, child = name.rpartition(".")
@@ -134,8 +127,10 @@ def _unpacked(packages: str) -> str:
     return str(folder)
 
 
-def _is_loaded_by_user(name: str, module: Any) -> bool:
-    return is_of_user(name, getattr(module, "__file__", None))
+def _loaded() -> list[tuple[str, ModuleType]]:
+    """Return the modules of the program that are loaded."""
+    modules = list(sys.modules.items())
+    return [one for one in modules if is_of_user(one[0], getattr(one[1], "__file__", None))]
 
 
 def _found_now(name: str) -> ModuleSpec | None:

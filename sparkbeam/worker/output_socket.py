@@ -24,7 +24,11 @@ _SEND_SECONDS = 30.0
 
 
 class Outlet:
-    """The way out of this process; one task at a time uses it."""
+    """The way out of this process; one task at a time uses it.
+
+    Attributes:
+        hide: returns a text without the secrets of the task.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -34,13 +38,13 @@ class Outlet:
         self._lines: list[OutputLine] = []
         self._more: Counter[str] = Counter()
         self._seen: Counter[str] = Counter()
-        self._hide: Callable[[str], str] = hidden
+        self.hide: Callable[[str], str] = hidden
 
     def open(self, relay: Relay | None, hide: Callable[[str], str] = hidden) -> None:
         """Begin a task; output that nobody took of an earlier task is not reported as its own."""
         with self._lock:
             self._forget()
-            self._hide = hide
+            self.hide = hide
             if relay != self._relay or self._connection is None:
                 self._disconnect()
                 self._relay = relay
@@ -57,10 +61,6 @@ class Outlet:
             self._at = ""
             self._send(IDLE)
 
-    def hidden(self, text: str) -> str:
-        """Return a text without the secrets of the task."""
-        return self._hide(text)
-
     def at(self, steps: str) -> None:
         """Note the current steps of the task, by their labels; from any thread."""
         with self._lock:
@@ -75,7 +75,7 @@ class Outlet:
                 return True
             self._seen[line.step] += 1
             if self._seen[line.step] <= MOST_LINES:
-                self._lines.append(line.cut(self._hide))
+                self._lines.append(line.cut(self.hide))
             else:
                 self._more[line.step] += 1
             return False

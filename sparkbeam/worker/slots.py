@@ -4,17 +4,14 @@ from collections.abc import Iterator
 
 import numpy as np
 import pyarrow as pa
-from apache_beam.transforms.window import (
-    BoundedWindow,
-)
-from apache_beam.utils.timestamp import Timestamp
+from apache_beam.utils import windowed_value
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.accumulators.window_lengths import slots_of
 from sparkbeam.columns.order import is_sorted
 from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.common.integer_division import floored
-from sparkbeam.worker.blocks import SMALLEST_BLOCK, Assigned, Block, windows_at
+from sparkbeam.worker.blocks import SMALLEST_BLOCK, Assigned, Block
 from sparkbeam.worker.intervals import Intervals
 
 _FEWEST = SMALLEST_BLOCK
@@ -32,7 +29,7 @@ def in_slots(block: Block) -> Iterator[Block]:
     assert given is not None
     times = block.time_column()
     for first, rows in runs_of(_numbers(given, times)):
-        template = _template(block, first, int(times[first]))
+        template = windowed_value.create(None, *block.windowing_at(first, int(times[first])))
         yield (block if rows is None else block.take(rows)).with_windowing(template)
 
 
@@ -49,20 +46,11 @@ def single_windows(block: Block) -> tuple[list[WindowedValue], Positions] | None
     firsts = np.empty(len(numbers.dictionary), np.int64)
     # Of several values for a place the last one stays.
     firsts[places[::-1]] = np.arange(len(times))[::-1]
-    found = [_template(block, int(first), int(times[first])) for first in firsts]
+    found = [
+        windowed_value.create(None, *block.windowing_at(first, int(times[first])))
+        for first in firsts.tolist()
+    ]
     return (found, places) if all(len(one.windows) == 1 for one in found) else None
-
-
-def _template(block: Block, row: int, micros: int) -> WindowedValue:
-    """Return the windows that a value is assigned, with its timestamp."""
-    given = block.assigned
-    windows: tuple[BoundedWindow, ...]
-    if isinstance(given, Intervals):
-        windows = next(given.take(slice(row, row + 1)).windows())
-    else:
-        assert given is not None
-        windows = windows_at(given, micros)
-    return WindowedValue(None, Timestamp(micros=micros), windows, block.windowing.pane_info)
 
 
 def are_scattered(block: Block) -> bool:

@@ -135,7 +135,7 @@ class Tally:
         unique = dict.fromkeys(
             TaskWarning(
                 f"{w.category.__module__}:{w.category.__qualname__}",
-                OUTPUT_SOCKET.hidden(str(w.message)),
+                OUTPUT_SOCKET.hide(str(w.message)),
                 w.filename,
                 w.lineno,
             )

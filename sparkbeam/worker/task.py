@@ -7,6 +7,7 @@ import gc
 from collections.abc import Iterable
 
 import pyarrow as pa
+from pyspark import TaskContext
 
 _ARENA_MAX, _MMAP_THRESHOLD, _TRIM_THRESHOLD = -8, -3, -1
 """Parameters of ``mallopt``, of the GNU C library."""
@@ -24,7 +25,7 @@ def tune_worker() -> None:
     Columns come and go, a few megabytes each. The C library would give each back to the system,
     and the system clear the memory of the next one, which takes longer than most kernels.
     """
-    if not _is_worker():
+    if TaskContext.get() is None:
         return
     gc.freeze()
     gc.set_threshold(20_000, 10, 10)
@@ -36,16 +37,8 @@ def tune_worker() -> None:
         mallopt(_TRIM_THRESHOLD, _KEPT)
 
 
-def _is_worker() -> bool:
-    from pyspark import TaskContext
-
-    return TaskContext.get() is not None
-
-
 def partition_id() -> int:
     """Return the number of the Spark task's partition; 0 outside of Spark."""
-    from pyspark import TaskContext
-
     context = TaskContext.get()
     return context.partitionId() if context is not None else 0
 
@@ -58,7 +51,5 @@ def task_numbers(batches: Iterable[pa.RecordBatch]) -> list[int]:
 
 def spark_stage() -> int:
     """Return the number of Spark's stage that the task is one of; -1 outside of Spark."""
-    from pyspark import TaskContext
-
     context = TaskContext.get()
     return context.stageId() if context is not None else -1

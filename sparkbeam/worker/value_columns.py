@@ -1,9 +1,9 @@
 """Values of a block as an Arrow array: Python objects are made on demand."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -37,8 +37,8 @@ class Column:
     def __len__(self) -> int:
         return len(self.array)
 
-    def __getitem__(self, part: slice) -> "Column":
-        return Column(self.array[part], self.shape, self.make)
+    def __getitem__(self, part: slice) -> Self:
+        return replace(self, array=self.array[part])
 
     def values(self) -> list[Any]:
         """Return Python's values."""
@@ -50,13 +50,13 @@ class Column:
             return first_member(self.array, self.shape)
         return self.make(self.array.slice(0, 1))[0]
 
-    def take(self, rows: Positions) -> "Column":
+    def take(self, rows: Positions) -> Self:
         """Return the values at some positions."""
         if are_neighbours(rows):
             some = self.array.slice(rows[0], len(rows))
         else:
             some = self.array.take(pa.array(rows))
-        return Column(some, self.shape, self.make)
+        return replace(self, array=some)
 
 
 def column_of(array: pa.Array, shape: Shape) -> Column:

@@ -31,12 +31,10 @@ _connections = threading.local()
 def _connect(path: str) -> sqlite3.Connection:
     opened: dict[str, sqlite3.Connection] = _connections.__dict__.setdefault("opened", {})
     if path not in opened:
-        found = path if os.path.isabs(path) else _shipped(path)
+        found = path
+        if not os.path.isabs(path):
+            from pyspark import SparkFiles
+
+            found = SparkFiles.get(path)
         opened[path] = sqlite3.connect(f"file:{found}?mode=ro&immutable=1", uri=True)
     return opened[path]
-
-
-def _shipped(name: str) -> str:
-    from pyspark import SparkFiles
-
-    return SparkFiles.get(name)

@@ -218,24 +218,21 @@ class _Run:
             (number,) = task_numbers(self._batches)
             for create in processor.creates:
                 create.share = slice(number, None, self._task.tasks)
-            rows: Iterator[Row] = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])
+            rows = iter([(b"", 0, PLAIN_CELL + ENCODED_IMPULSE_VALUE)])
+            blocks = source.read(rows)
         elif self._task.source is not None:
             batches = self._wanted(self._task.source.batches(self._batches))
-            self._finish(bundles, bundles.process(self._task.source.blocks(batches)))
-            return
+            blocks = self._task.source.blocks(batches)
         elif source.joined is not None:
-            self._finish(bundles, bundles.process(source.joined.blocks(self._data())))
-            return
+            blocks = source.joined.blocks(self._data())
         elif stage.grouping is not None:
-            groups = BATCH[stage.grouping.strategy](self._grouped(source, stage.format))
-            self._finish(bundles, bundles.process(groups))
+            blocks = BATCH[stage.grouping.strategy](self._grouped(source, stage.format))
+        elif isinstance(stage.format, KeyedRows):
+            self._process_keyed(bundles, tuples(self._data()))
             return
         else:
-            rows = tuples(self._data())
-        if isinstance(stage.format, KeyedRows):
-            self._process_keyed(bundles, rows)
-        else:
-            self._finish(bundles, bundles.process(source.read(rows)))
+            blocks = source.read(tuples(self._data()))
+        self._finish(bundles, bundles.process(blocks))
 
     def _process_keyed(self, bundles: Bundles, rows: Iterator[Row]) -> None:
         """Process one key after the other: all its elements, then all its timers."""

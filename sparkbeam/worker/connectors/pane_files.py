@@ -41,44 +41,10 @@ class Writer(Protocol):
         """Close the file and return its path."""
 
 
-class Layout(Protocol):
-    """Files of a sink, by the key of their elements, its window and its pane.
-
-    Attributes:
-        shards: the number of files that elements are distributed over.
-        filled: files are written for shards without elements too.
-        of_nothing: so they are if no shard has elements.
-    """
-
-    @property
-    def shards(self) -> int: ...
-
-    @property
-    def filled(self) -> bool: ...
-
-    @property
-    def of_nothing(self) -> bool: ...
-
-    def folder(self, name: str) -> str:
-        """Return the path of the folder for temporary files, with this name in it."""
-
-    def open(self, key: Any, folder: str) -> Writer:
-        """Open a temporary file in a folder."""
-
-    def name(self, key: Any, window: BoundedWindow, pane: PaneInfo, at: int, count: int) -> str:
-        """Return the name of a file by its position and the number of files."""
-
-    def path(self, name: str) -> str:
-        """Return the path of a file with a name."""
-
-    def result(self, name: str, *of: Any) -> Any:
-        """Return the element for a file; further arguments are those of its name."""
-
-
 class WritePanes(DoFn):
     """Write the files of each key, window and pane, and emit an element for each file."""
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: "Layout") -> None:
         super().__init__()
         self._layout = layout
 
@@ -121,7 +87,7 @@ class WriteTuples(WritePanes):
         yield from super().process((key, chain.from_iterable(tuples)), window, pane)
 
 
-def _written(layout: Layout, key: Any, elements: Iterable[Any], folder: str) -> list[str]:
+def _written(layout: "Layout", key: Any, elements: Iterable[Any], folder: str) -> list[str]:
     """Write elements in turn to the shards, and return the paths in the order of the shards."""
     writers: list[Writer | None] = [None] * layout.shards
     paths: list[list[str]] = [[] for _ in writers]
@@ -166,7 +132,13 @@ def of_pane(path: str, pane: PaneInfo) -> str:
 
 @dataclass(frozen=True)
 class DestinationFiles:
-    """Files of a ``WriteToFiles``, whose keys are destinations."""
+    """Files of a ``WriteToFiles``, whose keys are destinations.
+
+    Attributes:
+        shards: the number of files that elements are distributed over.
+        filled: files are written for shards without elements too.
+        of_nothing: so they are if no shard has elements.
+    """
 
     write: FilesWrite
     filled: ClassVar[bool] = False
@@ -177,12 +149,15 @@ class DestinationFiles:
         return self.write.shards
 
     def folder(self, name: str) -> str:
+        """Return the path of the folder for temporary files, with this name in it."""
         return FileSystems.join(self.write.temporary, f".temp{name}")
 
     def open(self, key: Any, folder: str) -> Writer:
+        """Open a temporary file in a folder."""
         return _SinkWriter(self.write.sink(key), key, folder)
 
     def name(self, key: Any, window: BoundedWindow, pane: PaneInfo, at: int, count: int) -> str:
+        """Return the name of a file by its position and the number of files."""
         naming = self.write.naming
         name = naming(window, pane, at, count, "", key)
         first = PaneInfo(True, pane.is_last, pane.timing, 0, 0)
@@ -190,9 +165,11 @@ class DestinationFiles:
         return name if is_named else of_pane(name, pane)
 
     def path(self, name: str) -> str:
+        """Return the path of a file with a name."""
         return FileSystems.join(self.write.path, name)
 
     def result(self, name: str, *of: Any) -> FileResult:
+        """Return the element for a file; further arguments are those of its name."""
         key, window, pane, at, count = of
         return FileResult(name, at, count, window, pane, key)
 
@@ -257,3 +234,7 @@ class TemplateFiles:
 
     def result(self, name: str, *of: Any) -> str:
         return name
+
+
+Layout = DestinationFiles | TemplateFiles
+"""Files of a sink, by the key of their elements, its window and its pane."""

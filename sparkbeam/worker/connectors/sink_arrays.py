@@ -87,7 +87,8 @@ def array_of_values(values: Sequence[Any], field: pa.Field, path: str) -> pa.Arr
 
 def _nested(values: Sequence[Any], types: set[type], kind: pa.DataType, path: str) -> pa.Array:
     if pa.types.is_struct(kind):
-        return _structs(kind, columns_of_elements(values, kind, path), len(values))
+        columns = columns_of_elements(values, kind, path)
+        return pa.Array.from_buffers(kind, len(values), [None], children=columns)
     is_part, exact = (_is_map, _MAPS) if pa.types.is_map(kind) else (_is_list, _LISTS)
     if not types <= exact:
         for value in values:
@@ -100,7 +101,7 @@ def _nested(values: Sequence[Any], types: set[type], kind: pa.DataType, path: st
         _check_keys(keys, ends, f"{path}.key")
         items = [*chain.from_iterable(value.values() for value in values)]
         entries = [keys, array_of_values(items, fields[1], f"{path}.value")]
-        inner = _structs(pa.struct(fields), entries, len(items))
+        inner = pa.Array.from_buffers(pa.struct(fields), len(items), [None], children=entries)
     else:
         inner = array_of_values([*chain.from_iterable(values)], kind.value_field, f"{path}[]")
     buffers = [None, pa.py_buffer(ends)]
@@ -118,10 +119,6 @@ def _check_keys(keys: pa.Array, ends: np.ndarray[Any, Any], path: str) -> None:
                 f"the column '{path}' of the schema is of type {_name(keys.type)}, and two keys of "
                 "a dictionary become equal: make them different values of this type"
             )
-
-
-def _structs(kind: pa.DataType, fields: list[pa.Array], count: int) -> pa.Array:
-    return pa.Array.from_buffers(kind, count, [None], children=fields)
 
 
 _MAPS, _LISTS = frozenset([dict]), frozenset([list, tuple])

@@ -19,7 +19,6 @@ from apache_beam.coders import coders
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import MIN_TIMESTAMP
 from apache_beam.utils.windowed_value import WindowedValue
-from pyspark import TaskContext
 
 from sparkbeam.common.sink_ids import TakesSinkId
 from sparkbeam.plan.spark_io import RowPacker
@@ -32,6 +31,7 @@ from sparkbeam.worker.connectors.sink_arrays import (
     columns_of_elements,
 )
 from sparkbeam.worker.row_formats import element_rows
+from sparkbeam.worker.task import partition_id
 
 CELL_ROWS = 5000
 """Number of rows of a cell."""
@@ -200,11 +200,7 @@ def cells_with_positions(
     for batch in batches:
         for *position, value in zip(*(column.to_pylist() for column in batch.columns), strict=True):
             for _, order, written in unpack(value):
-                cells = (
-                    c
-                    for b in element_rows.read(iter([(b"", order, written)]), _CELLS)
-                    for c in b.values
-                )
+                cells = _values([(b"", order, written)])
                 yield from (((*position, order, n), cell) for n, cell in enumerate(cells))
 
 
@@ -245,12 +241,10 @@ class CellsToWriter:
 
     def _write(self, elements: Iterator[Any]) -> None:
         writer = pickle.loads(self.writer)
-        context = TaskContext.get()
-        partition = context.partitionId() if context is not None else 0
         if isinstance(writer, TakesSinkId):
             writer = writer.with_sink_id(self.sink_id)
         close = getattr(writer, "close", lambda error: None)
-        wanted = writer.open(partition, self.epoch) if hasattr(writer, "open") else True
+        wanted = writer.open(partition_id(), self.epoch) if hasattr(writer, "open") else True
         if wanted is None:
             raise TypeError(
                 f"{type(writer).__name__}.open returned None: return True, "
@@ -272,9 +266,11 @@ def _cells(
     batches: Iterator[pa.RecordBatch], unpack: Callable[[bytes], list[Row]]
 ) -> Iterator[bytes]:
     values = (value for batch in batches for value in batch.column(0).to_pylist())
-    rows = (row for value in values for row in unpack(value))
-    for block in element_rows.read(rows, _CELLS):
-        yield from block.values
+    return _values(row for value in values for row in unpack(value))
+
+
+def _values(rows: Iterable[Row]) -> Iterator[bytes]:
+    return (cell for block in element_rows.read(iter(rows), _CELLS) for cell in block.values)
 
 
 def plain_row(value: bytes) -> list[Row]:

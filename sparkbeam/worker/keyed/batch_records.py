@@ -6,7 +6,6 @@ content is in a private temporary file, which ends with the process.
 
 import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import closing
 
 from sparkbeam.worker.state.entries import CACHE_BYTES, EntryCache, Overflow
 from sparkbeam.worker.state.records import Record
@@ -46,10 +45,9 @@ class TemporaryMap:
 def _opened() -> sqlite3.Connection:
     # SQLite makes a file for a database without a name, and unlinks it at once.
     database = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-    with closing(database.cursor()) as cursor:
-        cursor.execute("PRAGMA journal_mode = OFF")
-        cursor.execute("PRAGMA synchronous = OFF")
-        cursor.execute("CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
+    database.execute("PRAGMA journal_mode = OFF")
+    database.execute("PRAGMA synchronous = OFF")
+    database.execute("CREATE TABLE entries (key BLOB PRIMARY KEY, value BLOB) WITHOUT ROWID")
     return database
 
 

@@ -53,7 +53,7 @@ class StageStateHandler(sdk_worker.CachingStateHandler):
         Args:
             label: of the step, for people.
         """
-        state = UserState(self, transform_id, key, window, self._record, self.remember, label)
+        state = UserState(self, transform_id, key, window, label)
         self._of_steps.append(state)
         return state
 
@@ -115,7 +115,7 @@ class StageStateHandler(sdk_worker.CachingStateHandler):
         self._ordered(request).add(
             [(stamp, coder.encode_nested((stamp, value))) for stamp, value in elements]
         )
-        self.remember(self._record(request.key), request.window)
+        self.remember(self.record(request.key), request.window)
         return DONE
 
     def clear(self, state_key: beam_fn_api_pb2.StateKey) -> Any:
@@ -134,8 +134,9 @@ class StageStateHandler(sdk_worker.CachingStateHandler):
 
     def _ordered(self, request: beam_fn_api_pb2.StateKey.OrderedListUserState) -> OrderedBag[int]:
         cell = user_cell(self.state_name, request.user_state_id, request.window)
-        return self._record(request.key).ordered(cell)
+        return self.record(request.key).ordered(cell)
 
-    def _record(self, key: bytes) -> Record:
+    def record(self, key: bytes) -> Record:
+        """Return the record of an encoded key."""
         assert self.records is not None
         return self.records.record(key)

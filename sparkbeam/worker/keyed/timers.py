@@ -15,6 +15,7 @@ from apache_beam.transforms import userstate
 from apache_beam.transforms.window import BoundedWindow
 
 from sparkbeam.plan.pardo_functions import par_do_payload
+from sparkbeam.plan.urns import PAR_DO
 from sparkbeam.upstream.beam import clear
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping.shard_clock import ShardClock
@@ -68,7 +69,7 @@ class Timers:
         self._coders: dict[Family, Any] = {}
         self.steps: list[str] = []
         for step, transform in descriptor.transforms.items():
-            if transform.spec.urn != _PAR_DO:
+            if transform.spec.urn != PAR_DO:
                 continue
             payload = par_do_payload(transform.spec.payload)
             if payload.state_specs or payload.timer_family_specs:
@@ -78,8 +79,7 @@ class Timers:
                 event_time = spec.time_domain == beam_runner_api_pb2.TimeDomain.EVENT_TIME
                 self._domain[step, name] = EVENT_TIME if event_time else PROCESSING_TIME
         # A record knows the step by a name that it also has when its program starts again.
-        self._stored = {(step, name): (state_name, name) for step, name in self.streams}
-        self._known = {stored: family for family, stored in self._stored.items()}
+        self._known = {(state_name, name): (step, name) for step, name in self.streams}
 
     def bind(self, processor: bundle_processor.BundleProcessor) -> None:
         """Take the timer coders of the processor that the timers belong to."""
@@ -134,7 +134,7 @@ class Timers:
             self.forget(self.record, window)
 
     def _set(self, family: Family, timer: userstate.Timer) -> None:
-        stored = self._stored[family]
+        stored = self._state_name, family[1]
         window = self.encode_window(timer.windows[0])
         name = "\0".join((*stored, timer.dynamic_timer_tag, ""))
         timer_id = _USER + name.encode() + window
@@ -158,6 +158,3 @@ def parts_of(timer_id: bytes) -> tuple[str, str, bytes] | None:
         return None
     _, family, tag, window = timer_id[len(_USER) :].split(b"\0", 3)
     return family.decode(), tag.decode(), window
-
-
-_PAR_DO = bundle_processor.common_urns.primitives.PAR_DO.urn

@@ -6,6 +6,7 @@ the record; maps are in ``maps.py``. The changes of a bundle are written when it
 
 import copy
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Self
 
@@ -20,11 +21,11 @@ from apache_beam.utils.timestamp import Timestamp
 from sparkbeam.plan.time_params import EventTimeSpec
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
 from sparkbeam.wire.failure import StepFailed
+from sparkbeam.wire.timestamps import MAX_MICROS, MIN_MICROS
+from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.keyed.maps import LazyRange, MapState, MultimapState, SortedMultimapState
-from sparkbeam.worker.keyed.state_cells import Cell, Remember, user_cell
-from sparkbeam.worker.keyed.watermark_access import EventTime
+from sparkbeam.worker.keyed.state_cells import Cell, user_cell
 from sparkbeam.worker.row_formats.key_table import immutable_size
-from sparkbeam.worker.state.records import Record
 
 _NOTHING = object()
 _TIMES = bundle_processor.SynchronousOrderedListRuntimeState
@@ -34,9 +35,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
     """States of a stateful DoFn; its timers are Beam's.
 
     Args:
-        handler: answers requests for ordered lists.
-        record: finds the record of an encoded key.
-        remember: see :data:`Remember`.
+        handler: the :class:`.StageStateHandler`, which has the records.
     """
 
     def __init__(
@@ -45,8 +44,6 @@ class UserState(bundle_processor.FnApiUserStateContext):
         transform_id: str,
         key_coder: coders.Coder,
         window_coder: coders.Coder,
-        record: Callable[[bytes], Record],
-        remember: Remember,
         label: str,
     ) -> None:
         super().__init__(handler, transform_id, key_coder, window_coder)
@@ -54,8 +51,6 @@ class UserState(bundle_processor.FnApiUserStateContext):
         self._step = transform_id
         self._encode_key = key_coder.get_impl().encode_nested
         self._encode_window = window_coder.get_impl().encode
-        self._record = record
-        self._remember = remember
         self._label = label
         self._key: Any = _NOTHING
         self._encoded = b""
@@ -69,19 +64,16 @@ class UserState(bundle_processor.FnApiUserStateContext):
             self._key, self._encoded = key, self._encode_key(key)
         known = self._last
         if known is None or known.window is not window:
-            known = self._last = self._known(window)
+            known = self._windows.get(window)
+            if known is None:
+                known = self._windows[window] = _Window(window, self._encode_window(window))
+            self._last = known
         at = (self._encoded, spec.name)
         state = known.states.get(at)
         if state is None:
             self._names.add(spec.name)
             state = known.states[at] = self._new(spec, known)
         return state
-
-    def _known(self, window: BoundedWindow) -> "_Window":
-        known = self._windows.get(window)
-        if known is None:
-            known = self._windows[window] = _Window(window, self._encode_window(window))
-        return known
 
     def _new(self, spec: userstate.StateSpec, window: "_Window") -> Any:
         if isinstance(spec, userstate.OrderedListStateSpec):
@@ -90,8 +82,9 @@ class UserState(bundle_processor.FnApiUserStateContext):
         if name is None:
             name = user_cell(self._handler.state_name, spec.name, window.encoded)
             window.cells[spec.name] = name
+        record = self._handler.record(self._encoded)
         # Beam's states take it for what answers requests, and for the key of these.
-        cell: Any = Cell(self._record(self._encoded), name, window.encoded, self._remember)
+        cell: Any = Cell(record, name, window.encoded, self._handler.remember)
         match spec:
             case userstate.ReadModifyWriteStateSpec():
                 return ValueState(cell, spec.coder.get_impl())
@@ -144,15 +137,12 @@ class UserState(bundle_processor.FnApiUserStateContext):
         self._handler.forget_announced()
         for window in self._windows.values():
             for (_, name), state in window.states.items():
-                self._commit(name, state)
+                try:
+                    state.commit()
+                except Exception as error:
+                    problem = f"the coder of its state '{name}' cannot encode its content"
+                    raise StepFailed(self._label, problem) from error
         self._forget()
-
-    def _commit(self, name: str, state: Any) -> None:
-        try:
-            state.commit()
-        except Exception as error:
-            problem = f"the coder of its state '{name}' cannot encode its content"
-            raise StepFailed(self._label, problem) from error
 
     def reset(self) -> None:
         for fn in self._combine_fns.values():
@@ -165,6 +155,7 @@ class UserState(bundle_processor.FnApiUserStateContext):
         self._key, self._last, self._windows = _NOTHING, None, {}
 
 
+@dataclass
 class _Window:
     """The states of a window that a bundle has requested.
 
@@ -173,11 +164,10 @@ class _Window:
         states: by encoded key and name.
     """
 
-    def __init__(self, window: BoundedWindow, encoded: bytes) -> None:
-        self.window = window
-        self.encoded = encoded
-        self.cells: dict[str, bytes] = {}
-        self.states: dict[tuple[bytes, str], Any] = {}
+    window: BoundedWindow
+    encoded: bytes
+    cells: dict[str, bytes] = field(default_factory=dict)
+    states: dict[tuple[bytes, str], Any] = field(default_factory=dict)
 
 
 class _InBag:
@@ -292,3 +282,34 @@ class CombiningState(CellState, userstate.CombiningValueRuntimeState):
         if self._value is _NOTHING and self._stored is not None:
             self._value = self._coder.decode(self._stored)
         return self._fn.create_accumulator() if self._value is _NOTHING else self._value
+
+
+class EventTime(userstate.RuntimeState):
+    """The state of an ``EventTimeSpec``: the watermark, and a hold on that of later stages.
+
+    All times are in microseconds.
+
+    Args:
+        moment: the times of the stage; None in batch.
+    """
+
+    def __init__(self, cell: Cell, moment: ShardClock | None) -> None:
+        self._cell = cell
+        self._moment = moment
+
+    @property
+    def arrived(self) -> int:
+        """Time before which elements are late."""
+        return MIN_MICROS if self._moment is None else self._moment.input_watermark
+
+    @property
+    def final(self) -> int:
+        """Time before which only late elements can come; for use in a timer."""
+        return MAX_MICROS if self._moment is None else self._moment.input_watermark
+
+    def hold(self, micros: int | None) -> None:
+        """Keep the watermark behind this stage from passing a time; None lets it go."""
+        self._cell.hold(micros)
+
+    def commit(self) -> None:
+        """Do nothing, as the hold is in the record."""

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
-from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -147,16 +146,6 @@ def make_phase(kind: type[_Kind], step: Step) -> _Kind:
     spec = operation_specs.WorkerCombineFn(
         handed, kind.phase, None, [step.factory.get_only_output_coder(step.transform)]
     )
-    made: _Kind = step.factory.augment_oldstyle_op(
-        kind(
-            common.NameContext(step.label, step.id),
-            spec,
-            step.factory.counter_factory,
-            step.factory.state_sampler,
-        ),
-        step.label,
-        step.consumers,
-    )
-    (made.readers,) = step.consumers.values()
+    made = step.combine_operation(kind, spec)
     made.combine = Combine(combine_fn, form_of(combine_fn), step.label)
     return made

@@ -5,7 +5,6 @@ from dataclasses import replace
 from typing import Any
 
 from apache_beam.coders import coders
-from apache_beam.runners import common
 from apache_beam.runners.worker import operation_specs, operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.transforms.window import BoundedWindow, Sessions
@@ -102,7 +101,7 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._choice = None if self.plan.aggregator else choice_of(self.combine_fn)
         self._combine_stamps = combine_stamps(self.windowing)
         sinks = [reader for reader in self.readers if isinstance(reader, SinkOperation)]
-        self._takers = [sink.process_aggregates for sink in sinks]
+        self._takers = [sink.write for sink in sinks]
         # A name has the timestamp, too, if that matters.
         key = self._names.key
         self._key_of = key if self.plan.stamp is None else (lambda name: key(name[0]))
@@ -116,13 +115,9 @@ class PrecombineOperation(operations.PGBKCVOperation):
         self._count = 0
         self._bytes = 0
         self._unmeasured = 0
-        self._columns = self._make_columns()
-
-    def _make_columns(self) -> ColumnCombine | None:
-        """Return the aggregates of pairs in columns; None if pairs stay elements."""
-        if self.plan.refusal is not None or self._form is None:
-            return None
-        return ColumnCombine(self.combine_fn, self._form, self.windowing, self.plan)
+        self._columns: ColumnCombine | None = None
+        if self.plan.refusal is None and self._form is not None:
+            self._columns = ColumnCombine(self.combine_fn, self._form, self.windowing, self.plan)
 
     def _session_table(self, kind: SessionAggregator) -> SessionElements:
         # At the end of the window nobody asks for the stamps.
@@ -351,22 +346,12 @@ def make_precombine(step: Step, plan: CombinePlan) -> PrecombineOperation:
     """Make the operation that runs the map side of a combine."""
     (output,) = step.transform.outputs.values()
     coder = step.factory.get_windowed_coder(output)
-    operation: PrecombineOperation = step.factory.augment_oldstyle_op(
-        PrecombineOperation(
-            common.NameContext(step.label, step.id),
-            operation_specs.WorkerPartialGroupByKey(
-                InProcessPickle((combine_fn_of(step.transform, step.factory.context), [], {})),
-                None,
-                [coder],
-            ),
-            step.factory.counter_factory,
-            step.factory.state_sampler,
-            step.factory.get_input_windowing(step.transform),
-        ),
-        step.label,
-        step.consumers,
+    handed = InProcessPickle((combine_fn_of(step.transform, step.factory.context), [], {}))
+    operation = step.combine_operation(
+        PrecombineOperation,
+        operation_specs.WorkerPartialGroupByKey(handed, None, [coder]),
+        step.factory.get_input_windowing(step.transform),
     )
-    (operation.readers,) = step.consumers.values()
     operation.key_coder = coder.wrapped_value_coder.key_coder()
     operation.windowing = step.windowing(output)
     operation.plan = plan

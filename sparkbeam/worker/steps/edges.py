@@ -14,8 +14,7 @@ from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms.core import Windowing
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.plan import model
-from sparkbeam.plan.row_formats import GroupRows, RowFormat
+from sparkbeam.plan.row_formats import GroupRows
 from sparkbeam.upstream.beam import input_channel
 from sparkbeam.wire.failure import NoStep, StepFailed, UserCodeFailed, is_decoding
 from sparkbeam.wire.heap import RowTooLarge
@@ -36,7 +35,6 @@ class SourceOperation(bundle_processor.DataInputOperation):
     """Source of a bundle: an iterator of blocks.
 
     Attributes:
-        input_coder: the coder of the elements that this operation emits.
         grouped_coder: the coder of the input of the GroupByKey or Reshuffle
             that the stage reads; None if it reads none.
         joined: the reader of the rows of a join; None if the stage reads none.
@@ -45,24 +43,33 @@ class SourceOperation(bundle_processor.DataInputOperation):
 
     windowed_coder: coders.WindowedValueCoder
 
-    def __init__(
-        self,
-        *args: Any,
-        format: RowFormat,
-        grouped_coder: coders.WindowedValueCoder | None,
-        grouped_windowing: Windowing | None,
-        windowing: Windowing,
-        label: str,
-        joined: JoinReader | None = None,
-        **kwargs: Any,
-    ) -> None:
-        super().__init__(*args, **kwargs)
-        self.joined = joined
-        self._label = label
-        self.format = format
-        self.grouped_coder = grouped_coder
-        self.grouped_windowing = grouped_windowing
-        self.windowing = windowing
+    def __init__(self, step: Step) -> None:
+        factory, stage = step.factory, step.stage
+        (output,) = step.transform.outputs.values()
+        coder_of = factory.get_windowed_coder
+        super().__init__(
+            # Not the label: counters of equal names are one, and the first step has that name.
+            NoStep(step.id, step.id),
+            step.id,
+            step.consumers,
+            factory.counter_factory,
+            factory.state_sampler,
+            coder_of(output),
+            transform_id=step.id,
+            **input_channel(factory),
+        )
+        self._label = step.label
+        self.format = stage.format
+        self.grouped_coder: coders.WindowedValueCoder | None = None
+        self.grouped_windowing: Windowing | None = None
+        if stage.grouped:
+            self.grouped_coder = coder_of(stage.grouped)
+            self.grouped_windowing = step.windowing(stage.grouped)
+        self.joined: JoinReader | None = None
+        if stage.joined:
+            left, right = stage.joined
+            self.joined = JoinReader(coder_of(left), coder_of(right), step.windowing(left))
+        self.windowing = step.windowing(output)
         self.elements: Iterator[Block] = iter(())
 
     def setup(self, data_sampler: Any = None) -> None:
@@ -80,15 +87,10 @@ class SourceOperation(bundle_processor.DataInputOperation):
         """Yield the elements of rows of the stage's format."""
         return READERS[type(self.format)](rows, self.grouped_coder or self.windowed_coder)
 
-    def _why_elements(self) -> str | None:
-        """Return why some groups made as columns become elements; None if none do."""
-        if isinstance(self.format, GroupRows) and self.format.packed:
-            return "groups are large, or hold elements that were not columns"
-        return None
-
     def process_encoded(self, encoded_windowed_values: bytes) -> None:
         """Emit all of ``elements``; the argument only signals that they are there."""
-        emitter, why = self._emitter, self._why_elements()
+        emitter = self._emitter
+        are_columns = isinstance(self.format, GroupRows) and self.format.packed
         while True:
             try:
                 block = next(self.elements, None)
@@ -103,9 +105,11 @@ class SourceOperation(bundle_processor.DataInputOperation):
                 ) from error
             if block is None:
                 return
-            if block.column is None and why is not None:
+            if are_columns and block.column is None:
                 for reader in self.consumer:
-                    count_refused_by(reader, why)
+                    count_refused_by(
+                        reader, "groups are large, or hold elements that were not columns"
+                    )
             emitter.block(block)
 
 
@@ -114,21 +118,18 @@ class SinkOperation(operations.Operation):
 
     _sink: Sink
 
-    def __init__(
-        self,
-        name_context: common.NameContext,
-        factory: bundle_processor.BeamTransformFactory,
-        *,
-        port: model.Port,
-        producer: str,
-        coder: coders.WindowedValueCoder,
-        windowing: Windowing,
-    ) -> None:
-        super().__init__(name_context, None, factory.counter_factory, factory.state_sampler)
-        self.port = port
-        self._producer = producer
-        self.coder = coder
-        self.windowing = windowing
+    def __init__(self, step: Step) -> None:
+        factory = step.factory
+        name = common.NameContext(step.label, step.id)
+        super().__init__(name, None, factory.counter_factory, factory.state_sampler)
+        (self.port,) = (port for port in step.stage.ports if port.transform_id == step.id)
+        self._producer = next(
+            transform.unique_name
+            for transform in factory.descriptor.transforms.values()
+            if self.port.pcollection in transform.outputs.values()
+        )
+        self.coder = factory.get_windowed_coder(self.port.pcollection)
+        self.windowing = step.windowing(self.port.pcollection)
 
     @property
     def takes_assigned(self) -> bool:
@@ -161,13 +162,10 @@ class SinkOperation(operations.Operation):
         """Write many elements."""
         if block.column is not None and (why := self.port.format.why_elements) is not None:
             count_refused_by(self, why)
-        try:
-            self._sink.write(block)
-        except Exception as error:
-            raise self._failed(error) from error
+        self.write(block)
 
-    def process_aggregates(self, batch: KeyedAggregates | ExtraElements) -> None:
-        """Write partial results of elements."""
+    def write(self, batch: Block | KeyedAggregates | ExtraElements) -> None:
+        """Write many elements, or partial results of elements."""
         try:
             self._sink.write(batch)
         except Exception as error:
@@ -187,50 +185,3 @@ class SinkOperation(operations.Operation):
             return StepFailed(self._producer, "its output cannot be written")
         coder = self.coder.wrapped_value_coder
         return StepFailed(self._producer, f"the coder {coder} cannot encode an element")
-
-
-def make_source(step: Step) -> SourceOperation:
-    """Make the operation that feeds a stage."""
-    factory, stage = step.factory, step.stage
-    grouped = stage.grouped
-    (output,) = step.transform.outputs.values()
-    return SourceOperation(
-        # Not the label: counters of equal names are one, and the first step has that name.
-        NoStep(step.id, step.id),
-        step.id,
-        step.consumers,
-        factory.counter_factory,
-        factory.state_sampler,
-        factory.get_windowed_coder(output),
-        transform_id=step.id,
-        **input_channel(factory),
-        format=stage.format,
-        label=step.label,
-        grouped_coder=factory.get_windowed_coder(grouped) if grouped else None,
-        grouped_windowing=step.windowing(grouped) if grouped else None,
-        windowing=step.windowing(output),
-        joined=_join_reader(step, *stage.joined) if stage.joined else None,
-    )
-
-
-def _join_reader(step: Step, left: str, right: str) -> JoinReader:
-    coder = step.factory.get_windowed_coder
-    return JoinReader(coder(left), coder(right), step.windowing(left))
-
-
-def make_sink(step: Step) -> SinkOperation:
-    """Make the operation that fills a port."""
-    (port,) = (port for port in step.stage.ports if port.transform_id == step.id)
-    producer = next(
-        t.unique_name
-        for t in step.factory.descriptor.transforms.values()
-        if port.pcollection in t.outputs.values()
-    )
-    return SinkOperation(
-        common.NameContext(step.label, step.id),
-        step.factory,
-        port=port,
-        producer=producer,
-        coder=step.factory.get_windowed_coder(port.pcollection),
-        windowing=step.windowing(port.pcollection),
-    )

@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain, islice
-from typing import Any, Protocol
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -32,28 +32,6 @@ _AT_ONCE = 1000
 """Number of keys whose sessions are emitted together."""
 
 
-class ElementTable(Protocol):
-    """Elements by the names of their keys.
-
-    Attributes:
-        keeps_values: values wait here until they are aggregated, so that they must not change.
-    """
-
-    keeps_values: bool
-
-    def __len__(self) -> int:
-        """Return the number of accumulators, without the elements that wait."""
-
-    def flush_pending(self) -> None:
-        """Aggregate the waiting elements."""
-
-    def size(self) -> int:
-        """Return the approximate size of the accumulators in bytes."""
-
-    def take(self) -> Iterator[Partials]:
-        """Yield all accumulators and forget them; no element waits."""
-
-
 class _Accumulators:
     """Accumulators of one window.
 
@@ -80,8 +58,6 @@ class WindowElements:
         stamps: combines their timestamps; None if no reader needs these.
     """
 
-    keeps_values = True
-
     def __init__(
         self,
         combine_fn: beam.CombineFn,
@@ -98,6 +74,7 @@ class WindowElements:
         self._count = 0
 
     def __len__(self) -> int:
+        """Return the number of accumulators, without the elements that wait."""
         return self._count
 
     def add(
@@ -132,6 +109,7 @@ class WindowElements:
                 known[name] = combine(known.get(name, micros), micros)
 
     def flush_pending(self) -> None:
+        """Aggregate the waiting elements."""
         create, add_inputs = self._combine_fn.create_accumulator, self._combine_fn.add_inputs
         for table in self._waiting:
             accumulators = table.accumulators
@@ -145,9 +123,11 @@ class WindowElements:
         self._waiting.clear()
 
     def size(self) -> int:
+        """Return the approximate size of the accumulators in bytes."""
         return size_of([table.accumulators for table in self._tables.values()])
 
     def take(self) -> Iterator[Partials]:
+        """Yield all accumulators and forget them; no element waits."""
         tables = list(self._tables.items())
         self._tables.clear()
         self._count = 0
@@ -158,13 +138,6 @@ class WindowElements:
             if self._stamps is not None:
                 stamps = list(map(table.stamps.__getitem__, table.accumulators))
             yield Partials(Block(template_of(window, self._windowing), pairs, stamps), table.count)
-
-
-class SessionElements(ElementTable, Protocol):
-    """Elements that are merged into sessions."""
-
-    def add(self, names: Names, spans: Spans, stamps: Sequence[int], values: Sequence[Any]) -> None:
-        """Add elements, each in one window."""
 
 
 class ReducedSessions:
@@ -186,6 +159,7 @@ class ReducedSessions:
         return self._count
 
     def add(self, names: Names, spans: Spans, stamps: Sequence[int], values: Sequence[Any]) -> None:
+        """Add elements, each in one window."""
         reduce, buffers = self._aggregator.reduce, self._buffers
         starts, ends = (floored_column(times).tolist() for times in spans)
         times = coded_column(stamps).tolist()
@@ -259,6 +233,16 @@ class ColumnarSessions:
         self._clear()
         if found is not None:
             yield from ready_sessions(list(map(self._key_of, names)), found)
+
+
+SessionElements = ReducedSessions | ColumnarSessions
+"""Elements that are merged into sessions.
+
+If it ``keeps_values``, these wait until they are aggregated, so that they must not change.
+"""
+
+ElementTable = WindowElements | SessionElements
+"""Elements by the names of their keys."""
 
 
 def _aggregates(found: list[list[Session]]) -> Aggregates:

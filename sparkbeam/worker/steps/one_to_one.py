@@ -21,14 +21,14 @@ class OneToOne:
         self,
         function: Callable[[Any], Any],
         label: str,
-        limit: BlockLimit | None = None,
+        limit: BlockLimit,
         *,
         makes_new: bool = False,
     ) -> None:
         self._function = function
         self._label = label
         self._makes_new = makes_new
-        self._limit = BlockLimit() if limit is None else limit
+        self._limit = limit
 
     def over(self, block: Block) -> Iterator[Block]:
         """Yield the results for one part of a block after the other.

@@ -53,15 +53,15 @@ def may_wait(result: Any, element: Any, references: int) -> bool:
         return True
     if kind is tuple and _is_plain(result):
         return True
-    how = _KINDS.get(id(kind)) or _KINDS.learn(kind)
-    if how is _Fixed or (how is _Parts and issubclass(kind, tuple) and _is_plain(result)):
+    is_own = _KINDS.get(id(kind)) or _KINDS.learn(kind)
+    if is_own is _fixed or (is_own is _parts and issubclass(kind, tuple) and _is_plain(result)):
         return True
     if getrefcount(result) > references:
         # It may be a part of the element, which is as good.
         return _is_fixed(result) or (
             type(element) is tuple and any(result is part for part in element)
         )
-    return how.is_own(result, element)
+    return is_own(result, element)
 
 
 def all_may_wait(results: Collection[Any], element: Any, references: int) -> bool:
@@ -98,90 +98,72 @@ def _is_fixed(value: Any) -> bool:
     kind = type(value)
     if kind in IMMUTABLE:
         return True
-    how = _KINDS.get(id(kind)) or _KINDS.learn(kind)
-    return how is _Fixed or (
-        how is _Parts and issubclass(kind, tuple) and all(map(_is_fixed, value))
+    is_own = _KINDS.get(id(kind)) or _KINDS.learn(kind)
+    return is_own is _fixed or (
+        is_own is _parts and issubclass(kind, tuple) and all(map(_is_fixed, value))
     )
 
 
-class _Unknown:
-    """Objects of unknown parts."""
-
-    @staticmethod
-    def is_own(value: Any, element: Any) -> bool:
-        return False
+def _unknown(value: Any, element: Any) -> bool:
+    """Refuse objects of unknown parts."""
+    return False
 
 
-class _Fixed:
-    """Objects that cannot be changed."""
-
-    @staticmethod
-    def is_own(value: Any, element: Any) -> bool:
-        return True
+def _fixed(value: Any, element: Any) -> bool:
+    """Accept objects that cannot be changed."""
+    return True
 
 
-class _Parts:
-    """Sequences and sets."""
-
-    @staticmethod
-    def is_own(value: Any, element: Any) -> bool:
-        return _are_own(value, element, _PART)
+def _bytes(value: Any, element: Any) -> bool:
+    """Accept a ``bytearray``, whose views are references."""
+    return True
 
 
-class _Dict:
-    """Dicts, and attributes."""
-
-    @staticmethod
-    def is_own(value: Any, element: Any) -> bool:
-        return _is_plain(value) and (
-            _is_plain(value.values()) or _are_own(value.values(), element, _PART)
-        )
+def _parts(value: Any, element: Any) -> bool:
+    """Check sequences and sets."""
+    return _are_own(value, element, _PART)
 
 
-class _Bytes:
-    """A ``bytearray``, whose views are references."""
-
-    is_own = _Fixed.is_own
-
-
-class _Array:
-    """Arrays of numpy, which may be views."""
-
-    @staticmethod
-    def is_own(value: Any, element: Any) -> bool:
-        return value.base is None and value.flags.owndata and not value.dtype.hasobject
+def _dict(value: Any, element: Any) -> bool:
+    """Check dicts, and attributes."""
+    return _is_plain(value) and (
+        _is_plain(value.values()) or _are_own(value.values(), element, _PART)
+    )
 
 
-class _Instance:
-    """Instances of a class in Python that are only their attributes."""
-
-    @staticmethod
-    def is_own(value: Any, element: Any) -> bool:
-        attributes = vars(value)
-        return (
-            getrefcount(attributes) <= _ATTRIBUTES
-            and not weakref.getweakrefcount(value)
-            and _are_own(attributes.values(), element, _PART)
-        )
+def _array(value: Any, element: Any) -> bool:
+    """Check arrays of numpy, which may be views."""
+    return value.base is None and value.flags.owndata and not value.dtype.hasobject
 
 
-_How = type[_Unknown | _Fixed | _Parts | _Dict | _Bytes | _Array | _Instance]
+def _instance(value: Any, element: Any) -> bool:
+    """Check instances of a class in Python that are only their attributes."""
+    attributes = vars(value)
+    return (
+        getrefcount(attributes) <= _ATTRIBUTES
+        and not weakref.getweakrefcount(value)
+        and _are_own(attributes.values(), element, _PART)
+    )
 
 
-def _how(kind: type) -> _How:
+_IsOwn = Callable[[Any, Any], bool]
+"""Return whether only the block refers to the parts of a value, to which only it refers."""
+
+
+def _check_of(kind: type) -> _IsOwn:
     if kind in _FIXED or issubclass(kind, enum.Enum):
-        return _Fixed
+        return _fixed
     if issubclass(kind, np.generic) and not issubclass(kind, np.void):
-        return _Fixed
+        return _fixed
     if kind in _SEQUENCES or (issubclass(kind, tuple) and not kind.__dictoffset__):
-        return _Parts
+        return _parts
     if kind is dict:
-        return _Dict
+        return _dict
     if kind is bytearray:
-        return _Bytes
+        return _bytes
     if kind is np.ndarray:
-        return _Array
-    return _Instance if kind is Row or _is_simple(kind) else _Unknown
+        return _array
+    return _instance if kind is Row or _is_simple(kind) else _unknown
 
 
 def _is_simple(kind: type) -> bool:
@@ -198,7 +180,7 @@ def _is_simple(kind: type) -> bool:
 _MEANS = ("__getstate__", "__getattribute__", "__getattr__", "__reduce__", "__reduce_ex__")
 """Methods by which an object may be more than its attributes."""
 
-_KINDS = ByType(_how)
+_KINDS = ByType(_check_of)
 """Facts about each type seen so far."""
 
 

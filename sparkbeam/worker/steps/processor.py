@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_fn_api_pb2
@@ -34,7 +34,7 @@ Feed = Callable[[Message], Iterator[Message]]
 
 
 class _Channel:
-    """Replacement of gRPC: source of the bundle processor's input and timer streams."""
+    """Replacement of gRPC: the only channel of a bundle processor, and the factory of channels."""
 
     def __init__(self, source_id: str, timers: Timers) -> None:
         self._source_id = source_id
@@ -47,19 +47,14 @@ class _Channel:
         go_on = beam_fn_api_pb2.Elements.Data(transform_id=self._source_id, data=b"-")
         return self.feed(go_on)
 
+    def create_data_channel(self, port: Any) -> Self:
+        return self
+
+    def create_data_channel_from_url(self, url: str, data_stream_id: Any = None) -> Self:
+        return self
+
     def output_timer_stream(self, instruction_id: str, transform_id: str, family: str) -> Any:
         return self._timers.streams[(transform_id, family)]
-
-
-class _ChannelFactory:
-    def __init__(self, channel: _Channel) -> None:
-        self._channel = channel
-
-    def create_data_channel(self, port: Any) -> _Channel:
-        return self._channel
-
-    def create_data_channel_from_url(self, url: str, data_stream_id: Any = None) -> _Channel:
-        return self._channel
 
 
 class StageProcessor:
@@ -77,12 +72,12 @@ class StageProcessor:
         self.timers = Timers(descriptor, stage.state_name)
         if self.timers.streams:
             descriptor.timer_api_service_descriptor.url = "in-process"
-        self._channel = _Channel(stage.source_id, self.timers)
+        channel: Any = _Channel(stage.source_id, self.timers)
+        self._channel: _Channel = channel
         self.state = StageStateHandler(stage.state_name, stage)
-        channels: Any = _ChannelFactory(self._channel)
         with parts_of_bundles(StepFactory, SideInputMap, Sampler):
             self._processor = bundle_processor.BundleProcessor(
-                frozenset(), descriptor, self.state, channels
+                frozenset(), descriptor, self.state, channel
             )
         self.timers.bind(self._processor)
         made: dict[str, Any] = self._processor.ops

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from apache_beam.internal import pickler
 from apache_beam.portability.api import beam_runner_api_pb2
+from apache_beam.runners import common
 from apache_beam.runners.worker import bundle_processor, operations
 from apache_beam.transforms import core
 from apache_beam.transforms.core import Windowing
@@ -22,6 +23,7 @@ from sparkbeam.worker.steps.block_operation import BlockOperation
 
 _BEAMS_OWN = bundle_processor.BeamTransformFactory.create_operation
 _Operation = TypeVar("_Operation", bound=operations.DoOperation)
+_Combine = TypeVar("_Combine", bound=operations.Operation)
 _Made = TypeVar("_Made", bound=BlockOperation)
 
 
@@ -108,6 +110,21 @@ class Step:
         handed = InProcessPickle(tuple(data))
         made: Any = par_do_operation(kind, self.factory, self.id, self.consumers, handed, payload)
         operation: _Operation = made
+        return operation
+
+    def combine_operation(
+        self, kind: Callable[..., _Combine], spec: Any, *windowing: Windowing
+    ) -> _Combine:
+        """Make an operation of a combine that emits to all readers of its only output."""
+        factory = self.factory
+        name = common.NameContext(self.label, self.id)
+        made: Any = factory.augment_oldstyle_op(
+            kind(name, spec, factory.counter_factory, factory.state_sampler, *windowing),
+            self.label,
+            self.consumers,
+        )
+        (made.readers,) = self.consumers.values()
+        operation: _Combine = made
         return operation
 
     def block_operation(

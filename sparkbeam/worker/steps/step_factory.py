@@ -9,13 +9,13 @@ from apache_beam.runners.worker import bundle_processor, operations
 from sparkbeam.plan.model import SINK_URN, SOURCE_URN
 from sparkbeam.wire.failure import within_step
 from sparkbeam.worker.keyed.requests import StageStateHandler
-from sparkbeam.worker.steps import edges
+from sparkbeam.worker.steps.edges import SinkOperation, SourceOperation
 from sparkbeam.worker.steps.sampling import sampled
 from sparkbeam.worker.steps.step import Step
 
 _ENDS: Mapping[str, Callable[[Step], operations.Operation]] = {
-    SOURCE_URN: edges.make_source,
-    SINK_URN: edges.make_sink,
+    SOURCE_URN: SourceOperation,
+    SINK_URN: SinkOperation,
 }
 
 

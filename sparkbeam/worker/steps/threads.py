@@ -10,7 +10,6 @@ Spark does not signal a worker's last task. A processor that has been idle for a
 """
 
 import _thread
-import functools
 import queue
 import threading
 import traceback
@@ -110,9 +109,8 @@ class StageThread:
             RuntimeError: the thread has ended.
         """
         work = Work(do)
-        stack_depth.allow(
-            self._stage.steps
-        )  # Where the driver is the worker it may have lowered it.
+        # Where the driver is the worker it may have lowered it.
+        stack_depth.allow(self._stage.steps)
         with self._lock:
             if self._ended:
                 raise RuntimeError("The thread of the stage has ended.")
@@ -125,16 +123,17 @@ class StageThread:
 
     def bound(self, callback: Callable[[], Any]) -> Callable[[], Any]:
         """Return a callback that runs in this thread while it lives, whoever calls it."""
-        return functools.partial(self._call_back, callback)
 
-    def _call_back(self, callback: Callable[[], Any]) -> Any:
-        if threading.current_thread() is self._thread:
-            return callback()
-        try:
-            work = self.start(callback)
-        except RuntimeError:
-            return callback()
-        return work.result()
+        def call_back() -> Any:
+            if threading.current_thread() is self._thread:
+                return callback()
+            try:
+                work = self.start(callback)
+            except RuntimeError:
+                return callback()
+            return work.result()
+
+        return call_back
 
     def end(self) -> None:
         """Enqueue the teardown of the DoFns."""
