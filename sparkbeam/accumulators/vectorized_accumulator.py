@@ -118,9 +118,9 @@ class VectorizedAccumulator(ABC):
         create, add_input = combine_fn.create_accumulator, combine_fn.add_input
         return [add_input(create(), value) for value in VectorizedAccumulator.values(self, numbers)]
 
-    @abstractmethod
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
         """Return the CombineFn's results for accumulators, as a column, and their shape."""
+        return column_of_numbers(numbers)
 
 
 def combined_apart(

@@ -25,7 +25,6 @@ from sparkbeam.accumulators.vectorized_accumulator import (
     Kind,
     Numbers,
     VectorizedAccumulator,
-    column_of_numbers,
     combined_apart,
     decimals_of,
     leaves_of,
@@ -34,7 +33,7 @@ from sparkbeam.accumulators.vectorized_accumulator import (
     unit_of,
 )
 from sparkbeam.columns.order import sums_of
-from sparkbeam.columns.python_types import BOOL, FLOAT, INT, Opaque, RecordShape, Shape
+from sparkbeam.columns.python_types import BOOL, FLOAT, Opaque, RecordShape, Shape
 from sparkbeam.columns.times import is_timestamp
 from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
 
@@ -72,9 +71,6 @@ class _Count(VectorizedAccumulator):
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         return numbers.tolist()
 
-    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
-        return pa.array(numbers), INT
-
 
 class _Sum(VectorizedAccumulator):
     """Sums of whole numbers and decimals, or of floats one after the other, as order matters.
@@ -107,9 +103,6 @@ class _Sum(VectorizedAccumulator):
 
     def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
         return _sums_apart(numbers, places, counts)
-
-    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
-        return column_of_numbers(numbers)
 
 
 class _Extreme(VectorizedAccumulator):
@@ -151,9 +144,6 @@ class _Extreme(VectorizedAccumulator):
             return None
         found = combined_apart(self._ufunc, _bare(numbers), places, len(counts))
         return found.view(numbers.dtype)
-
-    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
-        return column_of_numbers(numbers)
 
 
 class _Top(_Extreme):
