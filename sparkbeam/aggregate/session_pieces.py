@@ -70,7 +70,10 @@ class _Rest:
         found = []
         while self._pieces:
             piece = self._pieces.pop()
-            count = len(piece) if cut is None else piece.place_before(*cut)
+            count = len(piece)
+            if cut is not None:
+                key, start = cut
+                count = piece.place_of(key, piece.starts, start)
             if count:
                 found.append(piece.part(slice(count)))
             if count < len(piece):

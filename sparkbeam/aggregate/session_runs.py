@@ -31,12 +31,13 @@ class _Run:
         existing sessions than they are themselves.
         """
         last = self.pieces[-1]
-        kept = last.place_of(columns)
+        # The sessions that are before all of the new ones and touch none of them.
+        kept = last.place_of(columns.keys[0], last.ends, columns.starts[0])
         if kept == 0 or len(last) - kept > len(columns):
             return False
         if kept < len(last):
             reached = last.part(slice(kept, None))
-            count = columns.count_reached(reached)
+            count = columns.place_of(reached.keys[-1], columns.starts, reached.ends[-1], "right")
             head = self._make.merge(reached, columns.part(slice(count)))
             columns = self._make.joined([head, columns.part(slice(count, None))])
             self.pieces[-1] = last.part(slice(kept))
