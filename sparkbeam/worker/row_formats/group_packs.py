@@ -29,7 +29,7 @@ from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.row_formats.key_table import RunTable
 from sparkbeam.worker.row_formats.pairs import halves_of
 from sparkbeam.worker.row_formats.row_cells import RowCells
-from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
+from sparkbeam.worker.row_formats.row_writer import Sink, WriterParameters
 from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import are_scattered, in_slots
 
@@ -64,12 +64,6 @@ class PackedGroupSink(Sink):
             if self._table.add(window, key, value):
                 self._flush_table()
 
-    def write(self, batch: Batch) -> None:
-        if isinstance(batch, Block):
-            self._write_block(batch)
-        else:
-            super().write(batch)
-
     def _write_block(self, block: Block) -> None:
         refusal = self._gathered(block)
         if refusal is None:
@@ -82,7 +76,7 @@ class PackedGroupSink(Sink):
                 if self._table.add_all(window, block.values):
                     self._flush_table()
         elif is_apart:
-            super().write(block)
+            self._write_elements(block)
         else:
             for part in in_slots(block):
                 self._write_block(part)

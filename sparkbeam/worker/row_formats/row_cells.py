@@ -7,7 +7,6 @@ the length of each text.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -82,7 +81,8 @@ class RowCells:
         rest = np.arange(len(cells))
         some = cells
         while len(rest):
-            head = _head_of(some)
+            first: bytes = some[0].as_py()
+            head = first[: 1 + first[0]]
             of_form = pc.starts_with(some, head)
             form = self._read.get(head)
             if form is None:
@@ -112,12 +112,6 @@ class RowCells:
         return self._forms[shape]
 
 
-def _head_of(cells: pa.Array) -> bytes:
-    first: bytes = cells[0].as_py()
-    return first[: 1 + first[0]]
-
-
-@dataclass(frozen=True)
 class _Form:
     """The cells of a shape.
 
@@ -125,17 +119,13 @@ class _Form:
         parts: the parts of values: records, before their fields, and all else.
     """
 
-    shape: Shape
-    head: bytes
-    parts: tuple[Shape, ...] = field(init=False)
-    record: np.dtype[Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        parts = tuple(_parts(self.shape))
-        kinds: list[Any] = [("head", f"V{len(self.head)}"), ("nulls", "u1", (-(-len(parts) // 8),))]
+    def __init__(self, shape: Shape, head: bytes) -> None:
+        self.shape = shape
+        self.head = head
+        self.parts = parts = tuple(_parts(shape))
+        kinds: list[Any] = [("head", f"V{len(head)}"), ("nulls", "u1", (-(-len(parts) // 8),))]
         kinds += [(str(at), kind) for at, part in enumerate(parts) if (kind := _kind(part))]
-        object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "record", np.dtype(kinds))
+        self.record = np.dtype(kinds)
 
     def encode(self, values: pa.Array) -> pa.Array:
         """Return a cell for each value."""
