@@ -49,7 +49,7 @@ from sparkbeam.io import ReadFromArrow
 from sparkbeam.plan.grouping import GroupStrategy
 from sparkbeam.wire.rounding import coded_micros, coded_span
 from sparkbeam.worker.grouping.strategies import STREAMING
-from sparkbeam.worker.grouping.triggered import SessionGrouping, TriggerGrouping
+from sparkbeam.worker.grouping.triggered import TriggerGrouping
 from sparkbeam.worker.state.pages import ShardState
 
 Row = tuple[Any, int, Any]
@@ -402,7 +402,7 @@ def _in_form(form: str, values: list[Any]) -> pa.Array:
 @contextmanager
 def by_the_driver() -> Iterator[None]:
     """Lets Beam's trigger driver make the groups of a stream."""
-    driven = {GroupStrategy.WINDOWS: TriggerGrouping, GroupStrategy.SESSIONS: SessionGrouping}
+    driven = dict.fromkeys((GroupStrategy.WINDOWS, GroupStrategy.SESSIONS), TriggerGrouping)
     with mock.patch.dict(STREAMING, driven):
         yield
 
