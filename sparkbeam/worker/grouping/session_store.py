@@ -198,12 +198,10 @@ class SessionStore:
         return refused
 
     def _each(self, keys: list[bytes], found: Aggregates) -> Iterator[tuple[bytes, list[Session]]]:
+        compact, encoded = self._combine.combine_fn.compact, self._encoded
         for place, sessions in groupby(self._make.sessions(found), itemgetter(0)):
-            yield keys[place], [self._with_encoded(session) for _, session in sessions]
-
-    def _with_encoded(self, session: Session) -> Session:
-        compact = self._combine.combine_fn.compact
-        return session._replace(accumulator=self._encoded(compact(session.accumulator)))
+            accumulators = ((one, encoded(compact(one.accumulator))) for _, one in sessions)
+            yield keys[place], [one._replace(accumulator=each) for one, each in accumulators]
 
     def fire(self, watermark: int) -> Iterator[Block]:
         """Emit the sessions that are due, and forget those that have expired."""

@@ -152,7 +152,8 @@ class SessionedGrouping(StoredGrouping):
         panes = same.panes if same is not None and same.end == end else 0
         stamp = self._stamp_of(group, kept)
         if self._combine_fn is None:
-            holds, others = gathered(before.values(), group.entries())
+            new = [(each.start, value) for each in group.arrived for value in each.stored()]
+            holds, others = gathered(before.values(), new)
             aside += others
             return StoredSession(start, end, panes, stamp, None, holds)
         stored = [s.accumulator for s in before.values() if s.accumulator is not None]
@@ -275,10 +276,6 @@ class _Group:
             self.before[session.start] = session
             self.start = min(self.start, session.start)
             self.end = max(self.end, session.end)
-
-    def entries(self) -> list[Value]:
-        """Return the new values, at the start of their window."""
-        return [(arrival.start, value) for arrival in self.arrived for value in arrival.stored()]
 
 
 def _arrivals(blocks: list[Block]) -> list[_Arrival]:

@@ -145,7 +145,11 @@ class TriggerState(trigger.UnmergedState):
             self.record.pop(STATE)
             self.record.clear_timer(EXPIRY)
             return
-        windows = tuple((self._encode(w), tuple(ids)) for w, ids in self._window_ids.items())
+        encode = self._parts.windows.encode_nested
+        windows = tuple(
+            (self._encoded.get(window) or encode(window), tuple(ids))
+            for window, ids in self._window_ids.items()
+        )
         values = tuple(
             ((window_id, tag), value)
             for window_id, by_tag in self._values.items()
@@ -154,9 +158,6 @@ class TriggerState(trigger.UnmergedState):
         self.record.set(STATE, (windows, values))
         if self._window_ids:
             self._set_expiry(min(map(expires, self._window_ids)))
-
-    def _encode(self, window: BoundedWindow) -> bytes:
-        return self._encoded.get(window) or self._parts.windows.encode_nested(window)
 
     def _set_expiry(self, expiry: int) -> None:
         # A window that never expires closes with the end of time.

@@ -6,6 +6,7 @@ combine, one accumulator is stored instead.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -177,7 +178,7 @@ class TriggerGrouping(StreamGrouping):
                 for element in block.elements()
             ]
             work = self._added_by_time if self._by_time else self._added
-            yield from self._with_key(key, lambda state, e=elements, do=work: do(state, e))  # type: ignore
+            yield from self._with_key(key, partial(work, elements=elements))
 
     def fire(self) -> Iterator[WindowedValue]:
         for domain, limit in (
@@ -185,10 +186,7 @@ class TriggerGrouping(StreamGrouping):
             (PROCESSING_TIME, self._moment.processing_limit()),
         ):
             for key in self._keyed.due_keys(domain, limit):
-                yield from self._with_key(
-                    key,
-                    lambda state, d=domain, until=limit: self._fired(state, d, until),  # type: ignore
-                )
+                yield from self._with_key(key, partial(self._fired, domain=domain, limit=limit))
 
     def _with_key(
         self,

@@ -72,7 +72,7 @@ class ChunkSink(Sink):
         start = 0
         while start < len(block):
             end = len(block)
-            if self._is_small():
+            if self._limit < CELL_BYTES:
                 end = min(end, start + max(1, self._limit // each))
             part = np.arange(start, end)
             write(block.take(part) if len(part) < len(block) else block)
@@ -107,10 +107,6 @@ class ChunkSink(Sink):
     def _write_stamped(self, block: Block) -> None:
         stamps = block.times() if self._in_micros else map(coded_micros, block.times())
         self._append(self._runs.encode_stamped(block, stamps))
-
-    def _is_small(self) -> bool:
-        """Return whether cells are still smaller than their eventual size."""
-        return self._limit < CELL_BYTES
 
     def flush(self) -> None:
         if self._stream.size():

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.transforms.window import BoundedWindow, GlobalWindows
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Micros
@@ -160,7 +160,7 @@ class PackedGroupSink(Sink):
         runs: list[bytes] = []
         size = 0
         for window, encoded, some, _ in self._table.take():
-            suffix = self._suffix(window)
+            suffix = b"" if self._is_global else SPAN.pack(*coded_span(window))
             keys += [key + suffix for key in encoded]
             runs += some
             size += sum(map(len, some))
@@ -183,9 +183,6 @@ class PackedGroupSink(Sink):
 
     def _write_cells(self, kind: CellKind, some: CellsOfKeys) -> None:
         write(self._rows, self._tag, kind, _spans_in_cells(some) if self._merges else some)
-
-    def _suffix(self, window: BoundedWindow) -> bytes:
-        return b"" if self._is_global else SPAN.pack(*coded_span(window))
 
 
 def _with_spans(some: CellsOfKeys, spans: pa.Array) -> CellsOfKeys:

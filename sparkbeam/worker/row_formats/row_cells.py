@@ -31,7 +31,6 @@ from sparkbeam.columns.vectors import Bools
 from sparkbeam.plan.join_columns import why_no_cells
 from sparkbeam.plan.round_trips import round_tripped
 from sparkbeam.wire.binary import (
-    Bytes,
     between,
     buffer_of,
     bytes_of,
@@ -167,8 +166,13 @@ class _Form:
             return bytes_of(cells).view(self.record), iter(())
         starts, data = offsets_of(cells)[:-1].astype(np.int64), buffer_of(cells)
         records = bytes_of(between(data, starts, starts + size)).view(self.record)
-        lengths = [records[str(at)].astype(np.int64) for at in of_texts]
-        return records, _texts(data, starts + size, lengths)
+        texts = []
+        starts = starts + size
+        for at in of_texts:
+            ends = starts + records[str(at)]
+            texts.append(between(data, starts, ends))
+            starts = ends
+        return records, iter(texts)
 
     def _array(
         self,
@@ -200,15 +204,6 @@ class _Form:
         bits = np.packbits(values, bitorder="little") if shape == BOOL else values
         data = pa.py_buffer(np.ascontiguousarray(bits))
         return pa.Array.from_buffers(kind, count, [validity, data])
-
-
-def _texts(
-    data: Bytes, starts: npt.NDArray[np.int64], lengths: list[npt.NDArray[np.int64]]
-) -> Iterator[pa.Array]:
-    """Yield the texts of cells, each as binary without anything around it."""
-    for length in lengths:
-        yield between(data, starts, starts + length)
-        starts = starts + length
 
 
 def _parts(shape: Shape) -> Iterator[Shape]:
