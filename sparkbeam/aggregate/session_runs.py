@@ -114,7 +114,7 @@ def merged_in_pieces(
     found: list[Aggregates] = []
     carried: list[Aggregates] = []
     for cut in [*_cuts(runs), None]:
-        spans = [carried, *(_taken(rest, cut) for rest in rests)]
+        spans = [carried, *(_take_until(rest, cut) for rest in rests)]
         parts = list(chain.from_iterable(spans))
         if not parts:
             continue
@@ -142,7 +142,7 @@ def _cuts(runs: Sequence[Sequence[Aggregates]]) -> list[_Cut]:
     return every[len(runs) :: len(runs)]
 
 
-def _taken(rest: list[Aggregates], cut: _Cut | None) -> list[Aggregates]:
+def _take_until(rest: list[Aggregates], cut: _Cut | None) -> list[Aggregates]:
     """Take all sessions before a cut from the end of a list of pieces; all without a cut."""
     found = []
     while rest:
