@@ -24,7 +24,7 @@ from rich.table import Table
 from sparkbeam.wire.rows import PLAIN_CELL, Row
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.shard_clock import ShardClock
-from sparkbeam.worker.grouping.triggered import SessionGrouping, StreamGrouping
+from sparkbeam.worker.grouping.triggered import StreamGrouping, TriggerGrouping
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.store import MemoryMap
@@ -37,7 +37,7 @@ MEASURED = 20 * PER_MICRO_BATCH
 MOST_DRIVEN = 4000
 PROGRAMS: dict[type[StreamGrouping], str] = {
     SessionedGrouping: "sessions in order",
-    SessionGrouping: "Beam's trigger driver",
+    TriggerGrouping: "Beam's trigger driver",
 }
 NUMBER = coders.VarIntCoder()
 CODER = coders.WindowedValueCoder(coders.TupleCoder([NUMBER, NUMBER]), coders.IntervalWindowCoder())
@@ -105,7 +105,7 @@ def main() -> None:
         for count in (100, 1000, 4000, 10_000, 100_000):
             figures: list[float] = []
             for made, program in PROGRAMS.items():
-                if made is SessionGrouping and count > MOST_DRIVEN:
+                if made is TriggerGrouping and count > MOST_DRIVEN:
                     continue
                 new, fired = measured(count, made, in_order=in_order)
                 figures += [median(new) * 1e6, fired * 1e6]

@@ -49,7 +49,7 @@ from sparkbeam.io import ReadFromArrow
 from sparkbeam.plan.grouping import GroupStrategy
 from sparkbeam.wire.rounding import coded_micros, coded_span
 from sparkbeam.worker.grouping.strategies import STREAMING
-from sparkbeam.worker.grouping.triggered import SessionGrouping, TriggerGrouping
+from sparkbeam.worker.grouping.triggered import TriggerGrouping
 from sparkbeam.worker.state.pages import ShardState
 
 Row = tuple[Any, int, Any]
@@ -402,7 +402,7 @@ def _in_form(form: str, values: list[Any]) -> pa.Array:
 @contextmanager
 def by_the_driver() -> Iterator[None]:
     """Lets Beam's trigger driver make the groups of a stream."""
-    driven = {GroupStrategy.WINDOWS: TriggerGrouping, GroupStrategy.SESSIONS: SessionGrouping}
+    driven = dict.fromkeys((GroupStrategy.WINDOWS, GroupStrategy.SESSIONS), TriggerGrouping)
     with mock.patch.dict(STREAMING, driven):
         yield
 
@@ -413,8 +413,8 @@ SMALL: dict[str, Any] = {
     "wire.key_packs._BUCKETS": 2,
     "wire.key_packs._WHOLE_BYTES": 100,
     "wire.key_packs._MOST_BYTES": 300,
+    "aggregate.session_runs._SMALL_PIECE": 2,
     "aggregate.session_runs._PIECE": 2,
-    "aggregate.session_pieces._PIECE": 2,
     "aggregate.ordered_sessions._PIECE": 2,
     "aggregate.ordered_sessions._MOST": 4,
     "worker.steps.column_tables.MAX_KEYS": 25,

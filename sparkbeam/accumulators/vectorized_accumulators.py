@@ -46,6 +46,7 @@ _SUM_FOLDS = sys.version_info < (3, 12)
 _LARGEST = np.iinfo(np.int64).max
 _DIGITS = 19
 """A whole number of 64 bits has no more than these."""
+_REAL = frozenset([int, float])
 _PLAIN = frozenset([bool, int, float, str, bytes, type(None)])
 
 
@@ -85,7 +86,7 @@ class _Sum(VectorizedAccumulator):
         self._kinds = frozenset(kinds)
 
     def numbers(self, values: list[Any]) -> Numbers | None:
-        return _whole(values) if set(map(type, values)) == {int} else None
+        return _numbers(values, frozenset([int]))
 
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
         return _numbers_of(column, shape, self._kinds)
@@ -122,12 +123,8 @@ class _Extreme(VectorizedAccumulator):
         self._kinds = frozenset(kinds)
 
     def numbers(self, values: list[Any]) -> Numbers | None:
-        kinds = set(map(type, values))
-        if not kinds <= self._kinds:
-            return None
-        if kinds == {int}:
-            return _whole(values)
-        return _in_order(np.array(values, np.float64)) if kinds == {float} else None
+        numbers = _numbers(values, self._kinds)
+        return None if numbers is None else _in_order(numbers)
 
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
         numbers = _numbers_of(column, shape, self._kinds)
@@ -195,16 +192,11 @@ class _Mean(VectorizedAccumulator):
     kind = np.dtype([("0", INTS), ("1", INTS)])
 
     def numbers(self, values: list[Any]) -> Numbers | None:
-        kinds = set(map(type, values))
-        numbers = None
-        if kinds == {int}:
-            numbers = _whole(values)
-        elif kinds == {float}:
-            numbers = np.array(values, np.float64)
+        numbers = _numbers(values, _REAL)
         return None if numbers is None else _counted(numbers)
 
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
-        numbers = _real_of(column) if pa.types.is_floating(column.type) else _whole_of(column)
+        numbers = _numbers_of(column, shape, _REAL)
         return None if numbers is None else _counted(numbers)
 
     def needs_order(self, kind: Kind) -> bool:
@@ -257,42 +249,36 @@ class _Tuple(VectorizedAccumulator):
         self.kind = np.dtype([(str(at), form.kind) for at, form in enumerate(forms)])
         self.takes_values = not is_of_one or any(form.takes_values for form in forms)
         self.tells_values = (any if is_of_one else all)(form.tells_values for form in forms)
-        self._parts = list(zip(forms, combine_fns, strict=True))
+        self._forms = forms
+        self._combine_fns = combine_fns
         self._is_of_one = is_of_one
 
     def numbers(self, values: list[Any]) -> Numbers | None:
-        columns: list[Any] = [values] * len(self._parts)
+        columns: list[Any] = [values] * len(self._forms)
         if not self._is_of_one:
             if set(map(type, values)) not in ({tuple}, {list}):
                 return None
-            if set(map(len, values)) != {len(self._parts)}:
+            if set(map(len, values)) != {len(self._forms)}:
                 return None
             columns = [list(column) for column in zip(*values, strict=True)]
-        pairs = zip(self._parts, columns, strict=True)
-        return _all_of([form.numbers(column) for (form, _), column in pairs])
+        each = zip(self._forms, columns, strict=True)
+        return _all_of([form.numbers(column) for form, column in each])
 
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
-        each = self._columns(column, shape)
-        return None if each is None else _all_of([form.numbers_of(*some) for form, some in each])
+        columns = [(column, shape)] * len(self._forms)
+        if not self._is_of_one:
+            if not isinstance(shape, RecordShape) or shape.type not in (tuple, list):
+                return None
+            if column.null_count or len(shape.fields) != len(self._forms):
+                return None
+            columns = [(column.field(at), part) for at, part in enumerate(shape.fields)]
+        each = zip(self._forms, columns, strict=True)
+        return _all_of([form.numbers_of(*one) for form, one in each])
 
     def needs_order(self, kind: Kind) -> bool:
-        kinds = (kind[name] for name in kind.names or ())
-        pairs = zip(self._parts, kinds, strict=True)
-        return any(form.needs_order(part) for (form, _), part in pairs)
-
-    def _columns(
-        self, column: pa.Array, shape: Shape
-    ) -> list[tuple[VectorizedAccumulator, tuple[pa.Array, Shape]]] | None:
-        """Return the input of each CombineFn of a column; None if the number of parts differs."""
-        forms = [form for form, _ in self._parts]
-        if self._is_of_one:
-            return [(form, (column, shape)) for form in forms]
-        if not isinstance(shape, RecordShape) or shape.type not in (tuple, list):
-            return None
-        if column.null_count or len(shape.fields) != len(forms):
-            return None
-        parts = [(column.field(at), part) for at, part in enumerate(shape.fields)]
-        return list(zip(forms, parts, strict=True))
+        names = kind.names or ()
+        each = zip(self._forms, names, strict=True)
+        return any(form.needs_order(kind[name]) for form, name in each)
 
     def values(self, numbers: Numbers) -> list[Any]:
         if self._is_of_one:
@@ -311,8 +297,8 @@ class _Tuple(VectorizedAccumulator):
         return _all_of([form.add_apart(part, places, counts) for form, part in self._each(numbers)])
 
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
-        each = zip(self._parts, parts_of(numbers), strict=True)
-        found = [form.accumulators(part, one) for (form, one), part in each]
+        each = zip(self._each(numbers), self._combine_fns, strict=True)
+        found = [form.accumulators(part, one) for (form, part), one in each]
         return list(map(list, zip(*found, strict=True)))
 
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
@@ -322,9 +308,7 @@ class _Tuple(VectorizedAccumulator):
         return array, RecordShape(tuple, names, tuple(shape for _, shape in found))
 
     def _each(self, numbers: Numbers) -> list[tuple[VectorizedAccumulator, Numbers]]:
-        return [
-            (form, part) for (form, _), part in zip(self._parts, parts_of(numbers), strict=True)
-        ]
+        return list(zip(self._forms, parts_of(numbers), strict=True))
 
 
 def _all_of(parts: list[Numbers | None]) -> Numbers | None:
@@ -385,6 +369,19 @@ def _in_order(numbers: Numbers) -> Numbers | None:
     return None if numbers.dtype == FLOATS and np.isnan(numbers).any() else numbers
 
 
+def _numbers(values: list[Any], kinds: frozenset[type]) -> Numbers | None:
+    """Return the numbers of values that are all ints, or all floats; None for other values."""
+    found = set(map(type, values))
+    if not found <= kinds:
+        return None
+    if found == {float}:
+        return np.array(values, np.float64)
+    try:
+        return np.array(values, np.int64) if found == {int} else None
+    except OverflowError:
+        return None
+
+
 def _numbers_of(column: pa.Array, shape: Shape, kinds: frozenset[type]) -> Numbers | None:
     """Return the numbers of values of a kind; None for other values."""
     if pa.types.is_floating(column.type):
@@ -436,13 +433,6 @@ def _micros_of(column: pa.Array) -> Numbers | None:
     except pa.ArrowInvalid:
         return None
     return micros.to_numpy().copy().view(MICROS)
-
-
-def _whole(values: list[int]) -> Numbers | None:
-    try:
-        return np.array(values, np.int64)
-    except OverflowError:
-        return None
 
 
 _COUNT, _MEAN = _Count(), _Mean()

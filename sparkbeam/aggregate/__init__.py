@@ -9,6 +9,6 @@ form, or objects in an array of objects; what merges them takes both. The operat
 - merge: aggregates of equal keys and windows (``WindowColumns``), or of overlapping windows of a
   key (``SessionColumns``; ``ordered_sessions`` and ``canonical_sessions`` go element by element);
 - slice and unslice: sliding windows are merged out of the slices that they share
-  (``worker/steps/combine_windows.py``, ``worker/grouping/sliced.py``);
+  (``worker/steps/combine_windows.py``, ``worker/grouping/combined.py``);
 - extract: accumulators, and their outputs (``worker/steps/combine_phases.py``).
 """

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -45,35 +45,21 @@ class Aggregates:
         counts = None if self.counts is None else self.counts[rows]
         return Aggregates(self.keys[rows], *times, self.totals[rows], counts)
 
-    def place_of(self, others: "Aggregates") -> int:
-        """Return the number of sessions that are before all of others and touch none of them.
+    def place_of(
+        self, key: int, edges: Micros, time: int, side: Literal["left", "right"] = "left"
+    ) -> int:
+        """Return the number of rows before a time of a key; rows are by key and time.
 
-        The order is by key and time.
+        Args:
+            edges: the starts or the ends of the rows.
+            side: "right" includes the rows at this time.
         """
-        low, high = self._range_of(others.keys[0])
-        return int(low + np.searchsorted(self.ends[low:high], others.starts[0], "left"))
-
-    def place_before(self, key: int, start: int) -> int:
-        """Return the number of sessions that begin before a time, by key."""
-        low, high = self._range_of(key)
-        return int(low + np.searchsorted(self.starts[low:high], start, "left"))
+        low, high = np.searchsorted(self.keys, key), np.searchsorted(self.keys, key, "right")
+        return int(low + np.searchsorted(edges[low:high], time, side))
 
     def firsts(self) -> Positions:
         """Return the position of the first session of each key."""
         return firsts_of(self.keys)
-
-    def count_reached(self, before: "Aggregates") -> int:
-        """Return the number of sessions that these may touch.
-
-        None of the sessions is before all of others.
-        """
-        low, high = self._range_of(before.keys[-1])
-        return int(low + np.searchsorted(self.starts[low:high], before.ends[-1], "right"))
-
-    def _range_of(self, key: int) -> tuple[int, int]:
-        """Return the first position of a key's sessions and the position after the last."""
-        low, high = (np.searchsorted(self.keys, key, side) for side in ("left", "right"))
-        return int(low), int(high)
 
     def with_keys(self, keys: Micros) -> "Aggregates":
         """Return the same with other numbers for the keys."""

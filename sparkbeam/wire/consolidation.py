@@ -6,15 +6,16 @@ Beam's own consolidation does not merge gauges, string sets and bounded tries.
 from collections import defaultdict
 from collections.abc import Callable, Iterable
 from functools import reduce
-from typing import Any
+from typing import TypeAlias
 
 from apache_beam.metrics import monitoring_infos as infos
 from apache_beam.portability.api import metrics_pb2
 
-Infos = list[metrics_pb2.MonitoringInfo]
+Info: TypeAlias = metrics_pb2.MonitoringInfo
+Infos = list[Info]
 
 
-def consolidate(metrics: Iterable[metrics_pb2.MonitoringInfo]) -> Infos:
+def consolidate(metrics: Iterable[Info]) -> Infos:
     """Merge metrics by name and labels; keep the last one of kinds that Beam cannot merge."""
     grouped: dict[frozenset[object], Infos] = defaultdict(list)
     for metric in metrics:
@@ -22,66 +23,42 @@ def consolidate(metrics: Iterable[metrics_pb2.MonitoringInfo]) -> Infos:
     return [reduce(_merge, same) for same in grouped.values()]
 
 
-def _merge(
-    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
-) -> metrics_pb2.MonitoringInfo:
+def _merge(first: Info, second: Info) -> Info:
     combine = _COMBINERS.get(first.type, lambda _, later: later)
-    merged = metrics_pb2.MonitoringInfo()
+    merged = Info()
     merged.CopyFrom(first)
     merged.payload = combine(first, second).payload
     return merged
 
 
-def _sum(
-    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
-) -> metrics_pb2.MonitoringInfo:
-    payload = infos.sum_payload_combiner(first.payload, second.payload)
-    return metrics_pb2.MonitoringInfo(payload=payload)
+def _sum(first: Info, second: Info) -> Info:
+    return Info(payload=infos.sum_payload_combiner(first.payload, second.payload))
 
 
-def _distribution(
-    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
-) -> metrics_pb2.MonitoringInfo:
-    payload = infos.distribution_payload_combiner(first.payload, second.payload)
-    return metrics_pb2.MonitoringInfo(payload=payload)
+def _distribution(first: Info, second: Info) -> Info:
+    return Info(payload=infos.distribution_payload_combiner(first.payload, second.payload))
 
 
-def _latest(
-    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
-) -> metrics_pb2.MonitoringInfo:
-    def stamp(metric: metrics_pb2.MonitoringInfo) -> Any:
-        return infos.extract_gauge_value(metric)[0]
-
-    return max(first, second, key=stamp)
+def _latest(first: Info, second: Info) -> Info:
+    return max(first, second, key=lambda metric: infos.extract_gauge_value(metric)[0])
 
 
-def _string_set(
-    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
-) -> metrics_pb2.MonitoringInfo:
+def _string_set(first: Info, second: Info) -> Info:
     union = infos.extract_string_set_value(first) | infos.extract_string_set_value(second)
     return infos.user_set_string("", "", union)
 
 
-def _bounded_trie(
-    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
-) -> metrics_pb2.MonitoringInfo:
-    combined = infos.extract_bounded_trie_value(first).combine(
-        infos.extract_bounded_trie_value(second)
-    )
-    return infos.user_bounded_trie("", "", combined)
+def _bounded_trie(first: Info, second: Info) -> Info:
+    one, other = map(infos.extract_bounded_trie_value, (first, second))
+    return infos.user_bounded_trie("", "", one.combine(other))
 
 
-def _histogram(
-    first: metrics_pb2.MonitoringInfo, second: metrics_pb2.MonitoringInfo
-) -> metrics_pb2.MonitoringInfo:
-    combined = infos.extract_histogram_value(first).combine(infos.extract_histogram_value(second))
-    return infos.user_histogram("", "", combined)
+def _histogram(first: Info, second: Info) -> Info:
+    one, other = map(infos.extract_histogram_value, (first, second))
+    return infos.user_histogram("", "", one.combine(other))
 
 
-_COMBINERS: dict[
-    str,
-    Callable[[metrics_pb2.MonitoringInfo, metrics_pb2.MonitoringInfo], metrics_pb2.MonitoringInfo],
-] = {
+_COMBINERS: dict[str, Callable[[Info, Info], Info]] = {
     infos.SUM_INT64_TYPE: _sum,
     infos.DISTRIBUTION_INT64_TYPE: _distribution,
     infos.LATEST_INT64_TYPE: _latest,
@@ -91,7 +68,7 @@ _COMBINERS: dict[
 }
 
 
-def repeatable(metrics: Iterable[metrics_pb2.MonitoringInfo]) -> Infos:
+def repeatable(metrics: Iterable[Info]) -> Infos:
     """Return the metrics that are equal in each attempt of a task, in a fixed order.
 
     Times and byte sizes are omitted; sizes are taken of a random sample of the elements. The user's

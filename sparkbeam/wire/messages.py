@@ -32,18 +32,6 @@ import pyarrow as pa
 from sparkbeam.wire import plaindata
 from sparkbeam.wire.rows import Row
 
-SCHEMA = pa.schema(
-    [
-        pa.field("shard", pa.int32()),
-        pa.field("layer", pa.int32()),
-        pa.field("round", pa.int32()),
-        pa.field("tag", pa.int32()),
-        pa.field("sender", pa.int32()),
-        pa.field("number", pa.int32()),
-        pa.field("value", pa.binary()),
-    ]
-)
-
 DDL = "shard int, layer int, round int, tag int, sender int, number int, value binary"
 """The schema as Spark's DDL."""
 
@@ -59,6 +47,8 @@ class Message(NamedTuple):
     number: int
     value: bytes
 
+
+SCHEMA = pa.schema([*((name, pa.int32()) for name in Message._fields[:-1]), ("value", pa.binary())])
 
 REPORT_TAG = -1
 """Metrics and warnings of a task, for the sink."""

@@ -9,7 +9,6 @@ attempted values of failed tasks.
 import json
 import zlib
 from base64 import b64decode, b64encode
-from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
@@ -101,12 +100,13 @@ class TaskReport:
         """Parse the result of :meth:`serialize`."""
         content = json.loads(serialized)
         metrics = beam_fn_api_pb2.ProcessBundleResponse.FromString(b64decode(content["infos"]))
+        lines, more = content.get("written", ((), {}))
         return cls(
             content["stage"],
             list(metrics.monitoring_infos),
             tuple(TaskWarning(**warning) for warning in content["warnings"]),
             ElementCounts._make(map(int, content["counts"])),
-            _written(*content.get("written", ((), {}))),
+            Written(tuple(map(OutputLine._make, lines)), more),
             tuple(map(int, content.get("tasks", ()))),
             tuple((int(tag), str(name)) for tag, name in content.get("kept", ())),
         )
@@ -123,10 +123,6 @@ class TaskReport:
             Exception: of any type, if it is malformed.
         """
         return cls.parse(zlib.decompressobj().decompress(b64decode(packed), _MOST_UNPACKED))
-
-
-def _written(lines: Iterable[Iterable[str]], more: Mapping[str, int]) -> Written:
-    return Written(tuple(map(OutputLine._make, lines)), more)
 
 
 class SignalKind(StrEnum):

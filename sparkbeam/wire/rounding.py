@@ -53,14 +53,10 @@ def coded_hold(micros: int) -> int:
 
 def coded_column(micros: _Times) -> npt.NDArray[np.int64]:
     """Round many timestamps like :func:`coded_micros`."""
-    return towards_zero(_inside(micros))
-
-
-def towards_zero(micros: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """Round timestamps within Beam's range like :func:`coded_micros`."""
-    found = floored(micros, _MILLISECOND) * _MILLISECOND
-    if len(micros) and micros.min() < 0:
-        found[(micros < 0) & (found != micros)] += _MILLISECOND
+    inside = _inside(micros)
+    found = floored(inside, _MILLISECOND) * _MILLISECOND
+    if len(inside) and inside.min() < 0:
+        found[(inside < 0) & (found != inside)] += _MILLISECOND
     return found
 
 

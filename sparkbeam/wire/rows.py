@@ -87,18 +87,14 @@ class RowWriter(Protocol):
         """Add many rows of one port, as columns."""
 
 
-class FiringWriter(RowWriter, Protocol):
-    """Writer of rows with the firing of the current elements.
+class StreamingWriter(RowWriter, Protocol):
+    """Writer of rows in streaming.
 
     Attributes:
-        firing: see :mod:`sparkbeam.wire.firing_rows`.
+        firing: that of the current elements; see :mod:`sparkbeam.wire.firing_rows`.
     """
 
     firing: bytes
-
-
-class KeyedWriter(RowWriter, Protocol):
-    """Writer of cells of many keys."""
 
     def extend_keys(
         self, tag: int, keys: pa.Array, cell: Callable[[npt.NDArray[np.intp]], bytes]

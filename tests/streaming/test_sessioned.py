@@ -25,7 +25,7 @@ from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
 from sparkbeam.worker.grouping.shard_clock import ShardClock
 from sparkbeam.worker.grouping.strategies import STREAMING
-from sparkbeam.worker.grouping.triggered import SessionGrouping
+from sparkbeam.worker.grouping.triggered import TriggerGrouping
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.state.pages import ShardState
@@ -115,7 +115,7 @@ def test_new_elements_are_merged_with_the_sessions_beside_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also by Beam's trigger driver."""
-    monkeypatch.setitem(STREAMING, GroupStrategy.SESSIONS, SessionGrouping)
+    monkeypatch.setitem(STREAMING, GroupStrategy.SESSIONS, TriggerGrouping)
     merged: list[int] = []
     merge = Sessions.merge
 

@@ -15,7 +15,7 @@ from apache_beam.transforms.combiners import CountCombineFn, ToListCombineFn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sparkbeam.aggregate import ordered_sessions, session_pieces, session_runs
+from sparkbeam.aggregate import ordered_sessions, session_runs
 from sparkbeam.aggregate.aggregator import Session, Stamps, in_session
 from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
@@ -144,8 +144,7 @@ def test_sessions_are_cut_by_the_rule_whatever_comes_when(seed: int) -> None:
     every: list[tuple[Window, int]] = []
     with (
         mock.patch.multiple(ordered_sessions, _PIECE=piece, _MOST=2 * piece),
-        mock.patch.object(session_runs, "_PIECE", piece),
-        mock.patch.object(session_pieces, "_PIECE", piece),
+        mock.patch.multiple(session_runs, _PIECE=piece, _SMALL_PIECE=piece),
     ):
         for batch in batches:
             numbers = list(range(len(every), len(every) + len(batch)))
@@ -249,12 +248,12 @@ def test_what_one_run_has_alone_stays_as_it_is() -> None:
         starts = np.arange(begin, begin + 1000 * step, step) * 10
         runs.append([make.reduce(starts * 0, starts, starts + 5, starts, [None] * 1000)])
     with (
-        mock.patch.object(session_pieces, "_PIECE", 100),
+        mock.patch.object(session_runs, "_PIECE", 100),
         mock.patch.object(
             SessionColumns, "merge", autospec=True, side_effect=SessionColumns.merge
         ) as merge,
     ):
-        found = session_pieces.merged_in_pieces(make, runs)
+        found = session_runs.merged_in_pieces(make, runs)
     assert np.concatenate([piece.starts for piece in found]).tolist() == [
         *range(0, 20_000, 10),
         *range(90_000, 100_000, 10),

@@ -15,7 +15,7 @@ from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.key_packs import read
 from sparkbeam.worker.column_accumulators import Combine
-from sparkbeam.worker.grouping.combined import combined_groups
+from sparkbeam.worker.grouping.combined import CombinedGroups
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader, number_cells
 from sparkbeam.worker.row_formats.aggregate_rows import SessionSink
 
@@ -34,7 +34,7 @@ def test_what_fails_in_a_merge_is_the_user_s() -> None:
         sink.add(WindowedValue(("a", accumulator), start, (window,)))
         sink.flush()
     with pytest.raises(UserCodeFailed, match="the least"):
-        list(combined_groups(read(rows.batches(10)), coder, windowing, COMBINE))
+        list(CombinedGroups(coder, windowing, COMBINE).blocks(read(rows.batches(10))))
 
 
 def test_cells_of_several_kinds_are_told_apart() -> None:

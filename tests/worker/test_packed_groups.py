@@ -94,14 +94,14 @@ def compare(build: Callable[[Any], Any]) -> None:
 def blocks(monkeypatch: pytest.MonkeyPatch) -> list[Block]:
     """The blocks of groups that are made."""
     made: list[Block] = []
-    blocks_of = group_pack_reader._Groups.blocks
+    blocks_of = group_pack_reader.PackedGroups.blocks
 
     def noted(*args: Any) -> Any:
         for block in blocks_of(*args):
             made.append(block)
             yield block
 
-    monkeypatch.setattr(group_pack_reader._Groups, "blocks", noted)
+    monkeypatch.setattr(group_pack_reader.PackedGroups, "blocks", noted)
     return made
 
 

@@ -2,6 +2,9 @@
 
 These groups require a combine with a vectorized form. A group leaves with one accumulator, merged
 from all accumulators that belong to it.
+
+Windows may be merged out of the slices that they share. Slices of a key and span are sorted. Then
+the slices of a window are contiguous, and windows are in order, too.
 """
 
 from collections.abc import Iterator
@@ -17,22 +20,23 @@ from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.aggregate.aggregates import Aggregates
 from sparkbeam.aggregate.columnar_sessions import SessionColumns, WindowColumns
+from sparkbeam.columns.order import arranged, ranges_of
+from sparkbeam.columns.vectors import Micros, Positions
 from sparkbeam.wire.failure import UserCodeFailed
 from sparkbeam.wire.key_packs import CellKind, CellsOfKeys, CellsRead
 from sparkbeam.wire.rounding import coded_column, coded_end
 from sparkbeam.worker.blocks import GLOBAL, Block
 from sparkbeam.worker.column_accumulators import Combine, Totals
 from sparkbeam.worker.group_timestamps import combine_stamps, pane_of
-from sparkbeam.worker.grouping.sliced import windows_of_slices
 from sparkbeam.worker.intervals import Intervals
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateReader
-from sparkbeam.worker.slices import slices_of
+from sparkbeam.worker.slices import Slices, slices_of
 
 _Keyed = tuple[pa.Array, Aggregates]
 """Distinct encoded keys, and groups with their numbers."""
 
 
-class _Combined:
+class CombinedGroups:
     """Merger of the groups of rows: windows, or sessions if the windows are those."""
 
     def __init__(
@@ -53,7 +57,7 @@ class _Combined:
         self._cells = AggregateReader(pair.value_coder(), combine)
 
     def blocks(self, read: Iterator[CellsRead]) -> Iterator[Block]:
-        """Yield the groups of rows."""
+        """Yield the groups by key and window of aggregates, or the sessions."""
         before: _Keyed | None = None
         for some in read:
             keys, found = self._merged(before, some.some[CellKind.AGGREGATE])
@@ -86,7 +90,7 @@ class _Combined:
         if self._slices is None or self._slices.count == 1 or not found.are_numbers:
             return found
         assert isinstance(self._make, WindowColumns)
-        return windows_of_slices(self._slices, self._make, found)
+        return _windows_of_slices(self._slices, self._make, found)
 
     def _block(self, found: Aggregates, encoded: pa.Array) -> Block:
         """Return a block of groups and their encoded keys, by the number that these have there."""
@@ -110,11 +114,48 @@ def _still_open(keys: pa.Array, found: Aggregates) -> _Keyed:
     return keys.take(pa.array(numbers)), found.with_keys(places)
 
 
-def combined_groups(
-    read: Iterator[CellsRead],
-    coder: coders.WindowedValueCoder,
-    windowing: Windowing,
-    combine: Combine,
-) -> Iterator[Block]:
-    """Yield the groups by key and window of aggregates, or the sessions."""
-    return _Combined(coder, windowing, combine).blocks(read)
+def _windows_of_slices(slices: Slices, make: WindowColumns, given: Aggregates) -> Aggregates:
+    """Return the windows that slices are in, which share the slices.
+
+    Args:
+        given: the slices, of which there is one at least, each with the number of its span in the
+            place of its end. It goes to those of its windows that begin in the span.
+
+    Returns:
+        The windows by key and start; several with the same if numbers do not add up exactly.
+    """
+    places = slices.places(slices.numbers_at(given.starts), given.ends)
+    merged = make.merge(Aggregates(given.keys, places, places, given.stamps, given.totals))
+    if merged.totals.dtype == object:
+        rows = arranged(given.keys, places)
+        order = rows.order
+        merged = Aggregates(
+            rows.first, rows.second, rows.second, given.stamps[order], given.totals[order]
+        )
+    keys, begins, of_each, firsts = _windows(slices, merged.keys, merged.starts)
+    starts = slices.starts(slices.at_places(begins))
+    ends = starts + slices.size
+    return make.of_runs(merged, of_each, firsts, Aggregates(keys, starts, ends, ends, ends))
+
+
+def _windows(
+    slices: Slices, keys: Micros, places: Micros
+) -> tuple[Micros, Micros, Positions, Positions]:
+    """Return the windows that slices are in, by key and place.
+
+    Returns:
+        The number of each one's key, the position of its first slice (:meth:`Slices.places`), the
+        concatenated slices of the windows, and the start of each window's.
+    """
+    low, high = slices.begins_at(places)
+    # Those of them that no slice before is in.
+    follows = np.flatnonzero(keys[1:] == keys[:-1])
+    low[follows + 1] = np.maximum(low[follows + 1], places[follows] + 1)
+    counts = np.maximum(high - low + 1, 0)
+    firsts = np.repeat(np.arange(len(keys)), counts)
+    begins, _ = ranges_of(low, counts)
+    keys_of, width = keys[firsts], slices.count
+    known, ranks = np.unique(places, return_inverse=True)
+    ends = keys_of * len(known) + np.searchsorted(known, begins + width)
+    behind = np.searchsorted(keys * len(known) + ranks, ends)
+    return keys_of, begins, *ranges_of(firsts, behind - firsts)

@@ -19,13 +19,9 @@ def expiry_of(windowing: Windowing) -> Callable[[BoundedWindow], int]:
     def expiry(window: BoundedWindow) -> int:
         if isinstance(window, GlobalWindow):
             return MAX_MICROS + 1
-        return _expiry_at(window.end.micros, lateness)
+        return min(window.end.micros + lateness + 1, MAX_MICROS + 1)
 
     return expiry
-
-
-def _expiry_at(end: int, lateness: int) -> int:
-    return min(end + lateness + 1, MAX_MICROS + 1)
 
 
 def latest_over(watermark: int) -> int:
@@ -71,10 +67,6 @@ class Lateness:
         left = len(kept.windows) if kept is not None else 0
         self.dropped += (len(template.windows) - left) * len(block)
         return None if kept is None else block.with_windowing(kept)
-
-    def expiry_at(self, end: int) -> int:
-        """Return the expiry of an interval that ends at a time; both are in microseconds."""
-        return _expiry_at(end, self.allowed)
 
     def rows_in_time(self, ends: Micros, counts: Micros, watermark: int) -> Positions:
         """Return the positions of the windows that are not too late.

@@ -145,8 +145,7 @@ class MergingGroups:
             groups[merges.result(window)] += members
         for window, members in groups.items():
             values = [member.value for member in members]
-            yield WindowedValue(values, self._stamp(window, members), (window,), ON_TIME)
-
-    def _stamp(self, window: BoundedWindow, members: list[WindowedValue]) -> Timestamp:
-        assigned = (self._stamps.assign_output_time(window, member.timestamp) for member in members)
-        return coded(self._stamps.merge(window, assigned))
+            assign = self._stamps.assign_output_time
+            assigned = [assign(window, member.timestamp) for member in members]
+            stamp = coded(self._stamps.merge(window, assigned))
+            yield WindowedValue(values, stamp, (window,), ON_TIME)

@@ -9,7 +9,7 @@ Other state of keys is in records, and is left to the code that processes single
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -46,19 +46,6 @@ _TEMPLATE = WindowedValue(None, MIN_TIMESTAMP, GLOBAL.windows, ON_TIME)
 _Chosen = npt.NDArray[np.bool_]
 
 
-class SessionArrivals(NamedTuple):
-    """Arrivals of many keys.
-
-    Attributes:
-        keys: the keys, in order.
-        each: each key with the sessions of its new elements, in order; their accumulators are
-            encoded.
-    """
-
-    keys: list[bytes]
-    each: Iterator[tuple[bytes, list[Session]]]
-
-
 class SessionStore:
     """Numbers of sessions in the stripes of pages.
 
@@ -86,18 +73,24 @@ class SessionStore:
         # Nobody asks for the timestamps.
         self._make = SessionColumns(combine.combine_fn, max)
 
-    def add(self, cells: list[bytes], others: Collection[bytes], watermark: int) -> SessionArrivals:
+    def add(
+        self, cells: list[bytes], others: Collection[bytes], watermark: int
+    ) -> tuple[list[bytes], Iterator[tuple[bytes, list[Session]]]]:
         """Add the supported sessions; return the others, of all keys that have one.
 
         Args:
             cells: those of :mod:`~sparkbeam.worker.row_formats.aggregate_cells`, at least one.
             others: keys that have other new elements.
             watermark: the input watermark, in microseconds.
+
+        Returns:
+            The keys, in order, and each key with the sessions of its new elements, in order; their
+            accumulators are encoded.
         """
         keys, sessions = self._merged(cells, watermark)
         in_order = keys.to_pylist()
         if not len(sessions):
-            return SessionArrivals([], iter(()))
+            return [], iter(())
         is_left = np.ones(len(in_order), np.bool_)
         if self._in_columns and sessions.are_numbers:
             is_left[:] = False
@@ -108,7 +101,7 @@ class SessionStore:
             self._store(keys, in_order, sessions, is_left)
         left = sessions.part(is_left[sessions.keys])
         keys_left = [key for key, left in zip(in_order, is_left.tolist(), strict=True) if left]
-        return SessionArrivals(keys_left, self._each(in_order, left))
+        return keys_left, self._each(in_order, left)
 
     def _merged(self, cells: list[bytes], watermark: int) -> tuple[pa.Array, Aggregates]:
         """Return the distinct keys in order, and the sessions of elements that are in time."""
@@ -205,12 +198,10 @@ class SessionStore:
         return refused
 
     def _each(self, keys: list[bytes], found: Aggregates) -> Iterator[tuple[bytes, list[Session]]]:
+        compact, encoded = self._combine.combine_fn.compact, self._encoded
         for place, sessions in groupby(self._make.sessions(found), itemgetter(0)):
-            yield keys[place], [self._with_encoded(session) for _, session in sessions]
-
-    def _with_encoded(self, session: Session) -> Session:
-        compact = self._combine.combine_fn.compact
-        return session._replace(accumulator=self._encoded(compact(session.accumulator)))
+            accumulators = ((one, encoded(compact(one.accumulator))) for _, one in sessions)
+            yield keys[place], [one._replace(accumulator=each) for one, each in accumulators]
 
     def fire(self, watermark: int) -> Iterator[Block]:
         """Emit the sessions that are due, and forget those that have expired."""

@@ -9,6 +9,7 @@ place when sessions merge.
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from heapq import merge
 from itertools import chain, groupby, islice, takewhile
 from operator import attrgetter, itemgetter
@@ -20,13 +21,11 @@ from apache_beam.transforms.window import IntervalWindow, TimestampCombiner
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.aggregate.aggregator import in_session
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import COUNT_CELL, SPANS_CELL, Row
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks
-from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.session_state import (
     EARLIEST,
     StoredSession,
@@ -51,23 +50,17 @@ class SessionedGrouping(StoredGrouping):
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         super()._prepare(coder, windowing)
         self._is_at_end = windowing.timestamp_combiner == TimestampCombiner.OUTPUT_AT_EOW
-        self._in_columns = self._make_store()
-
-    def _make_store(self) -> SessionStore | None:
-        """Return the store of numbers; None if the accumulators are no numbers."""
-        combine_fn = self._combine_fn
-        form = None if combine_fn is None else form_of(combine_fn)
-        if combine_fn is None or form is None:
-            return None
-        self._keyed.thaw = self._to_records
-        return SessionStore(
-            self._keyed,
-            Combine(combine_fn, form, ""),
-            self._decode_key,
-            self._encode,
-            self._lateness,
-            in_columns=self._is_at_end,
-        )
+        self._in_columns: SessionStore | None = None
+        if self._combine is not None and self._combine.form is not None:
+            self._keyed.thaw = self._to_records
+            self._in_columns = SessionStore(
+                self._keyed,
+                self._combine,
+                self._decode_key,
+                self._encode,
+                self._lateness,
+                in_columns=self._is_at_end,
+            )
 
     def _to_records(self, page: Page, stripe: Stripe, found: list[tuple[bytes, list[int]]]) -> None:
         """Give a page records of sessions that are in a stripe; see :data:`.Thaw`."""
@@ -118,12 +111,12 @@ class SessionedGrouping(StoredGrouping):
         assert self._in_columns is not None
         singly = [row for row in rows if row[2][:1] != SPANS_CELL]
         others = {row[0] for row in singly if row[2][:1] != COUNT_CELL}
-        spans = self._in_columns.add(cells, others, self._moment.input_watermark)
-        of_blocks = self._arrived(singly, spans.keys)
+        keys, spans = self._in_columns.add(cells, others, self._moment.input_watermark)
+        of_blocks = self._arrived(singly, keys)
         arrived = ((key, _arrivals(blocks)) for key, blocks in of_blocks)
         together = (
             (key, [_Arrival(one.start, one.end, one.accumulator) for one in found])
-            for key, found in spans.each
+            for key, found in spans
         )
         for key, parts in groupby(merge(arrived, together, key=_KEY), _KEY):
             yield key, sorted(chain.from_iterable(part for _, part in parts), key=_START)
@@ -159,7 +152,8 @@ class SessionedGrouping(StoredGrouping):
         panes = same.panes if same is not None and same.end == end else 0
         stamp = self._stamp_of(group, kept)
         if self._combine_fn is None:
-            holds, others = gathered(before.values(), group.entries())
+            new = [(each.start, value) for each in group.arrived for value in each.stored()]
+            holds, others = gathered(before.values(), new)
             aside += others
             return StoredSession(start, end, panes, stamp, None, holds)
         stored = [s.accumulator for s in before.values() if s.accumulator is not None]
@@ -225,7 +219,7 @@ class SessionedGrouping(StoredGrouping):
 
     def _expiry(self, session: StoredSession) -> int:
         # What never expires closes with the end of time.
-        return min(self._lateness.expiry_at(session.end), MAX_MICROS)
+        return min(session.end + self._lateness.allowed + 1, MAX_MICROS)
 
     def _schedule(
         self, record: Record, kept: StoredSessions, waiting: StoredSession | None
@@ -240,6 +234,7 @@ class SessionedGrouping(StoredGrouping):
         record.set_hold(_END, None if held is None else coded_hold(held))
 
 
+@dataclass(slots=True)
 class _Arrival:
     """New elements with the same window, or combined elements whose windows overlap.
 
@@ -248,13 +243,10 @@ class _Arrival:
         accumulator: of combined ones, encoded.
     """
 
-    __slots__ = ("accumulator", "blocks", "end", "start")
-
-    def __init__(self, start: int, end: int, accumulator: bytes | None = None) -> None:
-        self.start = start
-        self.end = end
-        self.accumulator = accumulator
-        self.blocks: list[Block] = []
+    start: int
+    end: int
+    accumulator: bytes | None = None
+    blocks: list[Block] = field(default_factory=list)
 
     def stored(self) -> list[bytes]:
         """Return the values, encoded."""
@@ -263,6 +255,7 @@ class _Arrival:
         return [value for block in self.blocks for value in block.values]
 
 
+@dataclass(slots=True)
 class _Group:
     """New elements and stored sessions that form one session.
 
@@ -270,13 +263,10 @@ class _Group:
         start, end: of them all.
     """
 
-    __slots__ = ("arrived", "before", "end", "start")
-
-    def __init__(self, start: int, end: int) -> None:
-        self.start = start
-        self.end = end
-        self.arrived: list[_Arrival] = []
-        self.before: dict[int, StoredSession] = {}
+    start: int
+    end: int
+    arrived: list[_Arrival] = field(default_factory=list)
+    before: dict[int, StoredSession] = field(default_factory=dict)
 
     def add(self, arrival: _Arrival, before: Iterable[StoredSession]) -> None:
         """Add elements, with the sessions that their window overlaps."""
@@ -286,10 +276,6 @@ class _Group:
             self.before[session.start] = session
             self.start = min(self.start, session.start)
             self.end = max(self.end, session.end)
-
-    def entries(self) -> list[Value]:
-        """Return the new values, at the start of their window."""
-        return [(arrival.start, value) for arrival in self.arrived for value in arrival.stored()]
 
 
 def _arrivals(blocks: list[Block]) -> list[_Arrival]:

@@ -13,6 +13,7 @@ from apache_beam.utils.windowed_value import PaneInfo, PaneInfoTiming, WindowedV
 from sparkbeam.accumulators.vectorized_accumulator import Numbers
 from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded
+from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.group_timestamps import ON_TIME, stamps_of
 from sparkbeam.worker.grouping.triggered import StreamGrouping
 
@@ -23,17 +24,18 @@ class StoredGrouping(StreamGrouping):
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         value = coder.wrapped_value_coder.value_coder().get_impl()
         self._encode, self._decode = value.encode, value.decode
+        combine_fn = self._combine_fn
+        self._combine = None if combine_fn is None else Combine(combine_fn, form_of(combine_fn), "")
         self._stamps = stamps_of(windowing)
         self._accumulates = windowing.accumulation_mode == AccumulationMode.ACCUMULATING
 
     def _encoded_numbers(self, numbers: Numbers) -> list[bytes]:
         """Return the encoded accumulators for numbers of the vectorized form."""
-        assert self._combine_fn is not None
-        form = form_of(self._combine_fn)
-        assert form is not None
-        compact, encode = self._combine_fn.compact, self._encode
-        found = form.accumulators(numbers, self._combine_fn)
-        return [encode(compact(accumulator)) for accumulator in found]
+        assert self._combine is not None
+        assert self._combine.form is not None
+        combine_fn, encode = self._combine.combine_fn, self._encode
+        found = self._combine.form.accumulators(numbers, combine_fn)
+        return [encode(combine_fn.compact(accumulator)) for accumulator in found]
 
     def _combined(self, stored: list[bytes]) -> bytes:
         """Merge several encoded accumulators into one."""

@@ -4,12 +4,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import groupby
 from operator import itemgetter
-from typing import Any
 
 import pyarrow as pa
 from apache_beam.coders import coders
 from apache_beam.transforms.core import Windowing
-from apache_beam.transforms.window import Sessions
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.plan.grouping import GroupStrategy
@@ -18,20 +16,15 @@ from sparkbeam.wire.key_packs import read
 from sparkbeam.wire.rows import Row, tuples
 from sparkbeam.worker.blocks import Block, in_blocks
 from sparkbeam.worker.column_accumulators import Combine
-from sparkbeam.worker.grouping.combined import combined_groups
+from sparkbeam.worker.grouping.combined import CombinedGroups
 from sparkbeam.worker.grouping.merging import MergingGroups
 from sparkbeam.worker.grouping.panes import Panes
 from sparkbeam.worker.grouping.sessioned import SessionedGrouping
-from sparkbeam.worker.grouping.triggered import (
-    MergingGrouping,
-    SessionGrouping,
-    StreamGrouping,
-    TriggerGrouping,
-)
+from sparkbeam.worker.grouping.triggered import StreamGrouping, TriggerGrouping
 from sparkbeam.worker.grouping.windowed import WindowGrouping
 from sparkbeam.worker.row_formats.aggregate_rows import sessions
 from sparkbeam.worker.row_formats.cells import KeyCells, stripped_coder
-from sparkbeam.worker.row_formats.group_pack_reader import packed_groups
+from sparkbeam.worker.row_formats.group_pack_reader import PackedGroups
 from sparkbeam.worker.row_formats.group_rows import groups
 
 _KEY = itemgetter(0)
@@ -67,9 +60,9 @@ def _groups(given: GroupByInput) -> Iterator[Block]:
             return in_blocks(sessions(given.rows, *of_elements))
         return groups(given.rows, *of_elements)
     if not are_aggregates:
-        return packed_groups(read(given.batches), *of_elements)
+        return PackedGroups(*of_elements).blocks(read(given.batches))
     assert given.combine is not None
-    return combined_groups(read(given.batches), *of_elements, given.combine)
+    return CombinedGroups(*of_elements, given.combine).blocks(read(given.batches))
 
 
 def _panes(
@@ -102,20 +95,9 @@ BATCH: dict[GroupStrategy, Callable[[GroupByInput], Iterator[Block]]] = {
 """Strategies over all rows of a task."""
 
 
-def _triggers(
-    coder: coders.WindowedValueCoder, windowing: Windowing, *args: Any, **how: Any
-) -> StreamGrouping:
-    """Return the grouping that shows Beam's trigger driver no more windows than it needs."""
-    if not windowing.windowfn.is_merging():
-        return TriggerGrouping(coder, windowing, *args, **how)
-    are_sessions = type(windowing.windowfn) is Sessions
-    made = SessionGrouping if are_sessions else MergingGrouping
-    return made(coder, windowing, *args, **how)
-
-
 STREAMING: dict[GroupStrategy, Callable[..., StreamGrouping]] = {
     GroupStrategy.WINDOWS: WindowGrouping,
     GroupStrategy.SESSIONS: SessionedGrouping,
-    GroupStrategy.TRIGGERS: _triggers,
+    GroupStrategy.TRIGGERS: TriggerGrouping,
 }
 """Strategies over the stored state of a key."""

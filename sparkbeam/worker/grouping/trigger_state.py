@@ -7,6 +7,7 @@ only the windows that matter: the window of the timer, or those that new element
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -65,23 +66,20 @@ def counted(value: bytes) -> Value:
             return count, value[at:]
 
 
+@dataclass(frozen=True)
 class RecordCodec:
     """Encoding of the content of a record.
 
-    Args:
+    Attributes:
+        values, windows: the coders of these.
         combine_fn: merges values, which are its accumulators; None keeps all values.
         counts: True if the number of elements that wait for a pane is needed.
     """
 
-    def __init__(
-        self, values: Any, windows: Any, combine_fn: CombineFn | None, *, counts: bool = False
-    ) -> None:
-        self.encode = values.encode
-        self.decode = values.decode
-        self.encode_window = windows.encode_nested
-        self.decode_window = windows.decode_nested
-        self.combine_fn = combine_fn
-        self.counts = counts
+    values: Any
+    windows: Any
+    combine_fn: CombineFn | None
+    counts: bool = False
 
 
 class StoredWindow(NamedTuple):
@@ -127,7 +125,7 @@ class TriggerState(trigger.UnmergedState):
         self._window_ids: dict[BoundedWindow, list[int]] = {}
         self._encoded: dict[BoundedWindow, bytes] = {}
         for encoded, ids in windows:
-            window = parts.decode_window(encoded)
+            window = parts.windows.decode_nested(encoded)
             self._window_ids[window] = list(ids)
             self._encoded[window] = encoded
         self._by_id = {id: window for window, ids in self._window_ids.items() for id in ids}
@@ -147,7 +145,11 @@ class TriggerState(trigger.UnmergedState):
             self.record.pop(STATE)
             self.record.clear_timer(EXPIRY)
             return
-        windows = tuple((self._encode(w), tuple(ids)) for w, ids in self._window_ids.items())
+        encode = self._parts.windows.encode_nested
+        windows = tuple(
+            (self._encoded.get(window) or encode(window), tuple(ids))
+            for window, ids in self._window_ids.items()
+        )
         values = tuple(
             ((window_id, tag), value)
             for window_id, by_tag in self._values.items()
@@ -156,9 +158,6 @@ class TriggerState(trigger.UnmergedState):
         self.record.set(STATE, (windows, values))
         if self._window_ids:
             self._set_expiry(min(map(expires, self._window_ids)))
-
-    def _encode(self, window: BoundedWindow) -> bytes:
-        return self._encoded.get(window) or self._parts.encode_window(window)
 
     def _set_expiry(self, expiry: int) -> None:
         # A window that never expires closes with the end of time.
@@ -416,9 +415,9 @@ class TriggerState(trigger.UnmergedState):
         if combine_fn is None:
             bag.append([value])
             return
-        accumulators = [self._parts.decode(item) for item in (*bag, value)]
+        accumulators = [self._parts.values.decode(item) for item in (*bag, value)]
         merged = combine_fn.compact(combine_fn.merge_accumulators(accumulators))
-        bag.replace([self._parts.encode(merged)])
+        bag.replace([self._parts.values.encode(merged)])
 
 
 def _cell(window_id: int) -> bytes:

@@ -95,13 +95,11 @@ class TimedTriggerDriver(GeneralTriggerDriver):
         output_watermark: Timestamp,
         maybe_ontime: bool,
     ) -> WindowedValue:
-        if self._is_past(window):
-            on_time = self.clock.output_watermark <= window.max_timestamp().micros
-            pane = super()._output(window, finished, state, window.end, on_time)
-        else:
-            watermark = Timestamp(micros=self.clock.input_watermark)
-            pane = super()._output(window, finished, state, watermark, False)
-        if finished or self._is_past(window) or not self.trigger_fn.has_ontime_pane():
+        is_past = self._is_past(window)
+        on_time = is_past and self.clock.output_watermark <= window.max_timestamp().micros
+        watermark = window.end if is_past else Timestamp(micros=self.clock.input_watermark)
+        pane = super()._output(window, finished, state, watermark, on_time)
+        if finished or is_past or not self.trigger_fn.has_ontime_pane():
             state.clear_state(window, self.WATERMARK_HOLD)
         return pane
 

@@ -6,6 +6,7 @@ combine, one accumulator is stored instead.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from heapq import merge
 from itertools import groupby
 from operator import attrgetter, itemgetter
@@ -14,7 +15,7 @@ from typing import Any
 from apache_beam.coders import coders
 from apache_beam.transforms import trigger
 from apache_beam.transforms.core import CombineFn, Windowing
-from apache_beam.transforms.window import BoundedWindow
+from apache_beam.transforms.window import BoundedWindow, Sessions
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
@@ -153,10 +154,12 @@ class StreamGrouping(ABC):
 
 
 class TriggerGrouping(StreamGrouping):
-    """A grouping with any trigger, and windows that do not merge."""
+    """A grouping with any trigger, which shows Beam's driver no more windows than it needs."""
 
     def _prepare(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         self._driver = TimedTriggerDriver(windowing, self._moment)
+        self._merges = windowing.windowfn.is_merging()
+        self._are_sessions = type(windowing.windowfn) is Sessions
         self._picks_up = picks_up_the_rest(windowing)
         self._accumulates = windowing.accumulation_mode == trigger.AccumulationMode.ACCUMULATING
         self._parts = RecordCodec(
@@ -175,7 +178,7 @@ class TriggerGrouping(StreamGrouping):
                 for element in block.elements()
             ]
             work = self._added_by_time if self._by_time else self._added
-            yield from self._with_key(key, lambda state, e=elements, do=work: do(state, e))  # type: ignore
+            yield from self._with_key(key, partial(work, elements=elements))
 
     def fire(self) -> Iterator[WindowedValue]:
         for domain, limit in (
@@ -183,10 +186,7 @@ class TriggerGrouping(StreamGrouping):
             (PROCESSING_TIME, self._moment.processing_limit()),
         ):
             for key in self._keyed.due_keys(domain, limit):
-                yield from self._with_key(
-                    key,
-                    lambda state, d=domain, until=limit: self._fired(state, d, until),  # type: ignore
-                )
+                yield from self._with_key(key, partial(self._fired, domain=domain, limit=limit))
 
     def _with_key(
         self,
@@ -248,7 +248,9 @@ class TriggerGrouping(StreamGrouping):
 
     def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
         """Return the windows of a key that windows of new elements may concern."""
-        return windows
+        if not self._merges:
+            return windows
+        return state.overlapping(windows) if self._are_sessions else state.windows()
 
     def _fired(self, state: TriggerState, domain: int, limit: int) -> Iterator[WindowedValue]:
         while (due := state.record.pop_due(domain, limit)) is not None:
@@ -290,17 +292,3 @@ class TriggerGrouping(StreamGrouping):
                     yield last_pane(self._driver, state, window, Timestamp(micros=watermark))
             else:
                 self.dropped_closed += state.waiting(window)
-
-
-class SessionGrouping(TriggerGrouping):
-    """A grouping with any trigger, and sessions, which merge if they overlap."""
-
-    def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
-        return state.overlapping(windows)
-
-
-class MergingGrouping(TriggerGrouping):
-    """A grouping with any trigger, and windows any of which may merge."""
-
-    def _reached(self, state: TriggerState, windows: set[BoundedWindow]) -> Iterable[BoundedWindow]:
-        return state.windows()

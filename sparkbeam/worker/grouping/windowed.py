@@ -17,12 +17,10 @@ from apache_beam.transforms.window import BoundedWindow
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
 
-from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.wire.rows import TOTALS_CELL, Row
 from sparkbeam.wire.timestamps import MAX_MICROS
 from sparkbeam.worker.blocks import Block, in_blocks
-from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.grouping.accumulator_merger import AccumulatorMerger
 from sparkbeam.worker.grouping.lateness import latest_over
 from sparkbeam.worker.grouping.stored import StoredGrouping
@@ -57,17 +55,12 @@ class WindowGrouping(StoredGrouping):
         self._known_stamps: dict[tuple[_Window, int | None, int], int | None] = {}
         self._known_at: int | None = None
         self._together = AccumulatorMerger(self._cells, self._keyed, self._combined, self._opened)
-        self._striped = self._make_striped()
-
-    def _make_striped(self) -> StripeStore | None:
-        """Return the store of numbers; None if the accumulators are no numbers."""
-        combine_fn = self._combine_fn
-        form = None if combine_fn is None else form_of(combine_fn)
-        if combine_fn is None or form is None:
-            return None
-        self._keyed.thaw = partial(windows_to_records, self._encoded_numbers)
-        combine = Combine(combine_fn, form, "")
-        return StripeStore(self._cells, self._keyed, combine, self._decode_key, self._opened)
+        self._striped: StripeStore | None = None
+        if self._combine is not None and self._combine.form is not None:
+            self._keyed.thaw = partial(windows_to_records, self._encoded_numbers)
+            self._striped = StripeStore(
+                self._cells, self._keyed, self._combine, self._decode_key, self._opened
+            )
 
     def add(self, rows: list[Row]) -> Iterator[WindowedValue]:
         watermark = self._moment.input_watermark

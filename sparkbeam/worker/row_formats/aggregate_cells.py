@@ -130,10 +130,6 @@ def _counts_of(cells: pa.Array) -> npt.NDArray[np.int64]:
     return counts
 
 
-def _none() -> Micros:
-    return np.empty(0, np.int64)
-
-
 @dataclass(frozen=True)
 class AggregateCell:
     """Encoded keys, each once per window, with their numbers, in streaming.
@@ -153,8 +149,8 @@ class AggregateCell:
     head: bytes
     keys: pa.Array
     numbers: Numbers
-    starts: Micros = field(default_factory=_none)
-    counts: Micros = field(default_factory=_none)
+    starts: Micros = field(default_factory=lambda: np.empty(0, np.int64))
+    counts: Micros = field(default_factory=lambda: np.empty(0, np.int64))
     length: int = 0
 
     def take(self, rows: Positions) -> "AggregateCell":

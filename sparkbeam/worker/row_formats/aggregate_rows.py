@@ -37,7 +37,7 @@ from sparkbeam.worker.row_formats.encoded_keys import EncodedKeys
 from sparkbeam.worker.row_formats.group_rows import GroupSink
 from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.row_formats.key_table import OBJECT_BYTES, TABLE_BYTES
-from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
+from sparkbeam.worker.row_formats.row_writer import Sink, WriterParameters
 from sparkbeam.worker.slices import slices_of
 
 _KEY = itemgetter(0)
@@ -56,12 +56,6 @@ class TotalsSink(GroupSink):
         self._is_global = isinstance(output.windowing.windowfn, GlobalWindows)
         self._slices = slices_of(output.windowing.windowfn)
         self._keys = EncodedKeys(output.coder.wrapped_value_coder.key_coder())
-
-    def write(self, batch: Batch) -> None:
-        if isinstance(batch, KeyedAggregates):
-            self._write_aggregates(batch)
-        else:
-            super().write(batch)
 
     def _write_aggregates(self, found: KeyedAggregates) -> None:
         """Write the totals of slices, once for each span in which a slice has windows."""
@@ -117,13 +111,11 @@ class SessionSink(Sink):
     def add(self, windowed_value: WindowedValue) -> None:
         self._gather(windowed_value, [windowed_value.value])
 
-    def write(self, batch: Batch) -> None:
-        if isinstance(batch, KeyedAggregates):
-            self._write_aggregates(batch)
-        elif isinstance(batch, Block) and batch.stamps is None:
-            self._gather(batch.windowing, batch.values)
+    def _write_block(self, block: Block) -> None:
+        if block.stamps is None:
+            self._gather(block.windowing, block.values)
         else:
-            super().write(batch)
+            self._write_elements(block)
 
     def _gather(self, template: WindowedValue, pairs: Sequence[tuple[Any, Any]]) -> None:
         """Gather pairs that share their windowing."""

@@ -25,7 +25,7 @@ from sparkbeam.worker.blocks import BLOCK_SIZE, SMALLEST_BLOCK, Block, in_blocks
 from sparkbeam.worker.object_sizes import size_of
 from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.row_formats.column_cells import ColumnCoder
-from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
+from sparkbeam.worker.row_formats.row_writer import Sink, WriterParameters
 from sparkbeam.worker.slots import are_scattered, in_slots
 
 _FEWEST_ROWS = 32
@@ -60,21 +60,19 @@ class ChunkSink(Sink):
         if self._stream.size() >= self._limit:
             self.flush()
 
-    def write(self, batch: Batch) -> None:
-        if not isinstance(batch, Block):
-            super().write(batch)
-        elif batch.column is None:
-            self._write_parts(batch, size_of(batch.values[0]), self._write_values)
+    def _write_block(self, block: Block) -> None:
+        if block.column is None:
+            self._write_parts(block, size_of(block.values[0]), self._write_values)
         else:
-            each = max(1, batch.column.array.nbytes // len(batch))
-            self._write_parts(batch, each, self._write_columns)
+            each = max(1, block.column.array.nbytes // len(block))
+            self._write_parts(block, each, self._write_columns)
 
     def _write_parts(self, block: Block, each: int, write: Callable[[Block], None]) -> None:
         """Write a block in parts of the current cell size, by the size of a value."""
         start = 0
         while start < len(block):
             end = len(block)
-            if self._is_small():
+            if self._limit < CELL_BYTES:
                 end = min(end, start + max(1, self._limit // each))
             part = np.arange(start, end)
             write(block.take(part) if len(part) < len(block) else block)
@@ -100,7 +98,7 @@ class ChunkSink(Sink):
             for part in in_slots(block):
                 self._write_values(part)
         elif len(block) < SMALLEST_BLOCK or block.assigned is not None:
-            super().write(block)
+            self._write_elements(block)
         elif block.is_stamped or (self._in_micros and block.windowing.timestamp_micros % 1000):
             self._write_stamped(block)
         else:
@@ -109,10 +107,6 @@ class ChunkSink(Sink):
     def _write_stamped(self, block: Block) -> None:
         stamps = block.times() if self._in_micros else map(coded_micros, block.times())
         self._append(self._runs.encode_stamped(block, stamps))
-
-    def _is_small(self) -> bool:
-        """Return whether cells are still smaller than their eventual size."""
-        return self._limit < CELL_BYTES
 
     def flush(self) -> None:
         if self._stream.size():

@@ -38,14 +38,9 @@ LIST_BYTES = 1 << 20
 """Maximum size of the cells of a group that is a list in a column, in bytes."""
 
 
-def packed_groups(
-    read: Iterator[CellsRead], coder: coders.WindowedValueCoder, windowing: Windowing
-) -> Iterator[Block]:
-    """Yield groups at the end of their windows."""
-    return _Groups(coder, windowing).blocks(read)
+class PackedGroups:
+    """Groups at the end of their windows, read from packs."""
 
-
-class _Groups:
     def __init__(self, coder: coders.WindowedValueCoder, windowing: Windowing) -> None:
         pair = coder.wrapped_value_coder
         self._decode_key = pair.key_coder().get_impl().decode_nested

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-from apache_beam.transforms.window import BoundedWindow, GlobalWindows
+from apache_beam.transforms.window import GlobalWindows
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.columns.vectors import Micros
@@ -29,7 +29,7 @@ from sparkbeam.worker.row_formats.group_values import RunCoder
 from sparkbeam.worker.row_formats.key_table import RunTable
 from sparkbeam.worker.row_formats.pairs import halves_of
 from sparkbeam.worker.row_formats.row_cells import RowCells
-from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
+from sparkbeam.worker.row_formats.row_writer import Sink, WriterParameters
 from sparkbeam.worker.slices import Slices, slices_of
 from sparkbeam.worker.slots import are_scattered, in_slots
 
@@ -64,12 +64,6 @@ class PackedGroupSink(Sink):
             if self._table.add(window, key, value):
                 self._flush_table()
 
-    def write(self, batch: Batch) -> None:
-        if isinstance(batch, Block):
-            self._write_block(batch)
-        else:
-            super().write(batch)
-
     def _write_block(self, block: Block) -> None:
         refusal = self._gathered(block)
         if refusal is None:
@@ -82,7 +76,7 @@ class PackedGroupSink(Sink):
                 if self._table.add_all(window, block.values):
                     self._flush_table()
         elif is_apart:
-            super().write(block)
+            self._write_elements(block)
         else:
             for part in in_slots(block):
                 self._write_block(part)
@@ -166,7 +160,7 @@ class PackedGroupSink(Sink):
         runs: list[bytes] = []
         size = 0
         for window, encoded, some, _ in self._table.take():
-            suffix = self._suffix(window)
+            suffix = b"" if self._is_global else SPAN.pack(*coded_span(window))
             keys += [key + suffix for key in encoded]
             runs += some
             size += sum(map(len, some))
@@ -189,9 +183,6 @@ class PackedGroupSink(Sink):
 
     def _write_cells(self, kind: CellKind, some: CellsOfKeys) -> None:
         write(self._rows, self._tag, kind, _spans_in_cells(some) if self._merges else some)
-
-    def _suffix(self, window: BoundedWindow) -> bytes:
-        return b"" if self._is_global else SPAN.pack(*coded_span(window))
 
 
 def _with_spans(some: CellsOfKeys, spans: pa.Array) -> CellsOfKeys:

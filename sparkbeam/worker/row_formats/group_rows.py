@@ -25,7 +25,7 @@ from sparkbeam.worker.group_timestamps import combine_stamps, pane_of
 from sparkbeam.worker.row_formats.group_packs import PackedGroupSink
 from sparkbeam.worker.row_formats.group_values import RunCoder, ValuesBuilder
 from sparkbeam.worker.row_formats.key_table import RunTable
-from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
+from sparkbeam.worker.row_formats.row_writer import Sink, WriterParameters
 
 _BLOCK_SIZE = 1000
 _GROUP_BYTES = 200
@@ -56,14 +56,14 @@ class GroupSink(Sink):
             if self._add(window, key, value, stamp):
                 self.flush()
 
-    def write(self, batch: Batch) -> None:
-        if not isinstance(batch, Block) or (self._combine is not None and batch.stamps is not None):
-            super().write(batch)
+    def _write_block(self, block: Block) -> None:
+        if self._combine is not None and block.stamps is not None:
+            self._write_elements(block)
             return
-        micros = batch.windowing.timestamp_micros
+        micros = block.windowing.timestamp_micros
         stamp = 0 if self._combine is None else coded_micros(micros)
-        for window in batch.windowing.windows:
-            if self._table.add_all(window, batch.values, stamp):
+        for window in block.windowing.windows:
+            if self._table.add_all(window, block.values, stamp):
                 self.flush()
 
     def flush(self) -> None:

@@ -58,15 +58,6 @@ class _Keys:
     numbers: Positions
     places: Positions
 
-    def of_rows(self) -> list[Any]:
-        """Return the key of each row."""
-        return list(map(self.keys.__getitem__, self.places.tolist()))
-
-    def column(self) -> Column | None:
-        """Return the keys as a column; None if they form none."""
-        found = column_of_keys(self.keys)
-        return None if found is None else found.take(self.places)
-
 
 class JoinReader:
     """Reader of the rows of a join."""
@@ -111,7 +102,8 @@ class JoinReader:
 
 def _objects(keys: _Keys, lefts: list[Any], rights: list[Any]) -> Iterator[Block]:
     """Yield triples as objects."""
-    triples = list(zip(keys.of_rows(), lefts, rights, strict=True))
+    of_rows = map(keys.keys.__getitem__, keys.places.tolist())
+    triples = list(zip(of_rows, lefts, rights, strict=True))
     for windowing, places in _by_window(keys):
         some = triples if places is None else [triples[at] for at in places.tolist()]
         yield Block(windowing, some)
@@ -119,10 +111,11 @@ def _objects(keys: _Keys, lefts: list[Any], rights: list[Any]) -> Iterator[Block
 
 def _blocks(keys: _Keys, left: Column, right: Column) -> Iterator[Block]:
     """Yield triples as columns, where keys form one."""
-    key = keys.column()
-    if key is None:
+    distinct = column_of_keys(keys.keys)
+    if distinct is None:
         yield from _objects(keys, left.values(), right.values())
         return
+    key = distinct.take(keys.places)
     arrays = [key.array, left.array, right.array]
     shape = triple(key.shape, left.shape, right.shape)
     column = column_of(pa.StructArray.from_arrays(arrays, shape.names), shape)

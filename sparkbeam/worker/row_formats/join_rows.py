@@ -24,7 +24,7 @@ from sparkbeam.worker.row_formats.group_rows import window_suffix_coder
 from sparkbeam.worker.row_formats.pairs import halves_of
 from sparkbeam.worker.row_formats.partners import Partners
 from sparkbeam.worker.row_formats.row_cells import RowCells
-from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
+from sparkbeam.worker.row_formats.row_writer import Sink, WriterParameters
 
 _MOST_KEYS = 50_000
 """Number of keys that are remembered, to write each only once."""
@@ -58,15 +58,13 @@ class JoinSideSink(Sink):
     def add(self, windowed_value: WindowedValue) -> None:
         self._write([windowed_value.value], windowed_value.windows)
 
-    def write(self, batch: Batch) -> None:
-        if not isinstance(batch, Block):
-            super().write(batch)
-        elif batch.assigned is not None:
-            if batch.column is not None:
+    def _write_block(self, block: Block) -> None:
+        if block.assigned is not None:
+            if block.column is not None:
                 self.refused(SCATTERED)
-            super().write(batch)
-        elif len(batch) < _FEWEST_ROWS or not self._write_column(batch):
-            self._write(batch.values, batch.windowing.windows)
+            self._write_elements(block)
+        elif len(block) < _FEWEST_ROWS or not self._write_column(block):
+            self._write(block.values, block.windowing.windows)
 
     def _write(self, pairs: Sequence[tuple[Any, Any]], windows: Sequence[Any]) -> None:
         encode_key, encode_value = self._encode_key, self._encode_value

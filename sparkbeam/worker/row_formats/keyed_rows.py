@@ -22,8 +22,8 @@ from sparkbeam.wire.rows import (
     SPANS_CELL,
     STAMPED_CELL,
     TOTALS_CELL,
-    KeyedWriter,
     Row,
+    StreamingWriter,
 )
 from sparkbeam.worker.blocks import Block
 from sparkbeam.worker.keyed_aggregates import ExtraElements, KeyedAggregates
@@ -66,12 +66,6 @@ class KeyedSink(Sink):
         elif self._table(PLAIN_CELL, None).add(None, pair[0], windowed_value.with_value(pair[1])):
             self.flush()
 
-    def write(self, batch: Batch) -> None:
-        if isinstance(batch, Block):
-            self._write_block(batch)
-        else:
-            super().write(batch)
-
     def _write_block(self, block: Block) -> None:
         template, pairs = block.windowing, block.values
         windowing: Any
@@ -81,7 +75,7 @@ class KeyedSink(Sink):
             windowing = (tuple(template.windows), template.pane_info)
         is_short = len(pairs) < _SMALLEST_RUN and windowing != self._windowing
         if is_short or windowing is None or len(template.windows) > _MOST_WINDOWS:
-            super().write(block)
+            self._write_elements(block)
         elif block.stamps is None:
             self._add_all(BLOCK_CELL, windowing, template, pairs)
         else:
@@ -135,18 +129,15 @@ class StoredSink(KeyedSink):
     def __init__(self, output: WriterParameters) -> None:
         super().__init__(output)
         # In streaming all rows go to such a writer.
-        self._writer = cast("KeyedWriter", output.rows)
+        self._writer = cast("StreamingWriter", output.rows)
         self._keys = EncodedKeys(output.coder.wrapped_value_coder.key_coder())
 
     def write(self, batch: Batch) -> None:
-        match batch:
-            case KeyedAggregates():
-                self._write_aggregates(batch)
-            case ExtraElements(template, number):
-                # It goes to any one shard: all of them have the same watermark.
-                self._rows.append(self._tag, b"", 0, self._cells.count(template, number))
-            case _:
-                super().write(batch)
+        if isinstance(batch, ExtraElements):
+            # It goes to any one shard: all of them have the same watermark.
+            self._rows.append(self._tag, b"", 0, self._cells.count(*batch))
+        else:
+            super().write(batch)
 
     def _write_aggregates(self, found: KeyedAggregates) -> None:
         """Write cells of many keys: of one window, or of sessions before they merge."""

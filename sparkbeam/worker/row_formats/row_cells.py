@@ -7,7 +7,6 @@ the length of each text.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,6 @@ from sparkbeam.columns.vectors import Bools
 from sparkbeam.plan.join_columns import why_no_cells
 from sparkbeam.plan.round_trips import round_tripped
 from sparkbeam.wire.binary import (
-    Bytes,
     between,
     buffer_of,
     bytes_of,
@@ -82,7 +80,8 @@ class RowCells:
         rest = np.arange(len(cells))
         some = cells
         while len(rest):
-            head = _head_of(some)
+            first: bytes = some[0].as_py()
+            head = first[: 1 + first[0]]
             of_form = pc.starts_with(some, head)
             form = self._read.get(head)
             if form is None:
@@ -112,12 +111,6 @@ class RowCells:
         return self._forms[shape]
 
 
-def _head_of(cells: pa.Array) -> bytes:
-    first: bytes = cells[0].as_py()
-    return first[: 1 + first[0]]
-
-
-@dataclass(frozen=True)
 class _Form:
     """The cells of a shape.
 
@@ -125,17 +118,13 @@ class _Form:
         parts: the parts of values: records, before their fields, and all else.
     """
 
-    shape: Shape
-    head: bytes
-    parts: tuple[Shape, ...] = field(init=False)
-    record: np.dtype[Any] = field(init=False)
-
-    def __post_init__(self) -> None:
-        parts = tuple(_parts(self.shape))
-        kinds: list[Any] = [("head", f"V{len(self.head)}"), ("nulls", "u1", (-(-len(parts) // 8),))]
+    def __init__(self, shape: Shape, head: bytes) -> None:
+        self.shape = shape
+        self.head = head
+        self.parts = parts = tuple(_parts(shape))
+        kinds: list[Any] = [("head", f"V{len(head)}"), ("nulls", "u1", (-(-len(parts) // 8),))]
         kinds += [(str(at), kind) for at, part in enumerate(parts) if (kind := _kind(part))]
-        object.__setattr__(self, "parts", parts)
-        object.__setattr__(self, "record", np.dtype(kinds))
+        self.record = np.dtype(kinds)
 
     def encode(self, values: pa.Array) -> pa.Array:
         """Return a cell for each value."""
@@ -177,8 +166,13 @@ class _Form:
             return bytes_of(cells).view(self.record), iter(())
         starts, data = offsets_of(cells)[:-1].astype(np.int64), buffer_of(cells)
         records = bytes_of(between(data, starts, starts + size)).view(self.record)
-        lengths = [records[str(at)].astype(np.int64) for at in of_texts]
-        return records, _texts(data, starts + size, lengths)
+        texts = []
+        starts = starts + size
+        for at in of_texts:
+            ends = starts + records[str(at)]
+            texts.append(between(data, starts, ends))
+            starts = ends
+        return records, iter(texts)
 
     def _array(
         self,
@@ -210,15 +204,6 @@ class _Form:
         bits = np.packbits(values, bitorder="little") if shape == BOOL else values
         data = pa.py_buffer(np.ascontiguousarray(bits))
         return pa.Array.from_buffers(kind, count, [validity, data])
-
-
-def _texts(
-    data: Bytes, starts: npt.NDArray[np.int64], lengths: list[npt.NDArray[np.int64]]
-) -> Iterator[pa.Array]:
-    """Yield the texts of cells, each as binary without anything around it."""
-    for length in lengths:
-        yield between(data, starts, starts + length)
-        starts = starts + length
 
 
 def _parts(shape: Shape) -> Iterator[Shape]:

@@ -51,6 +51,21 @@ class Sink(ABC):
 
     def write(self, batch: Batch) -> None:
         """Write a batch at once as far as the sink supports it, else element by element."""
+        match batch:
+            case Block():
+                self._write_block(batch)
+            case KeyedAggregates():
+                self._write_aggregates(batch)
+            case _:
+                self._write_elements(batch)
+
+    def _write_block(self, block: Block) -> None:
+        self._write_elements(block)
+
+    def _write_aggregates(self, found: KeyedAggregates) -> None:
+        self._write_elements(found)
+
+    def _write_elements(self, batch: Batch) -> None:
         for element in batch.elements():
             self.add(element)
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.wire.firing_rows import UNKNOWN, with_firing
-from sparkbeam.wire.rows import FiringWriter, Orders, RowWriter
+from sparkbeam.wire.rows import Orders, RowWriter, StreamingWriter
 from sparkbeam.worker.row_formats.row_writer import Batch, Sink, WriterParameters
 
 
@@ -22,7 +22,7 @@ class FiringTaggedSink(Sink):
     def __init__(self, made: Callable[[WriterParameters], Sink], output: WriterParameters) -> None:
         super().__init__(output)
         # Such ports are of streaming queries, where all rows go to such a writer.
-        self._firings = cast("FiringWriter", output.rows)
+        self._firings = cast("StreamingWriter", output.rows)
         self._telling = _TellingWriter(output.rows)
         self._sink = made(replace(output, rows=self._telling))
 

@@ -71,7 +71,10 @@ class HeadCoder:
             return
         if isinstance(shape, Opaque):
             yield _OF_ARROW if shape.is_as_in_arrow else _OF_SCHEMA
-            yield _type_told(shape.arrow_type)
+            if shape.arrow_type in _ARROW_TYPES:
+                yield bytes([_ARROW_TYPES.index(shape.arrow_type)])
+            else:
+                yield bytes([_MOST]) + _text(pickler.dumps(shape.arrow_type))
             return
         assert isinstance(shape, RecordShape)
         known = (shape.type, shape.names)
@@ -91,7 +94,9 @@ class HeadCoder:
         if code in _PLAIN_OF:
             return _PLAIN_OF[code]
         if code in (_OF_ARROW, _OF_SCHEMA):
-            return Opaque(_type_read(data), is_as_in_arrow=code == _OF_ARROW)
+            number = data.number()
+            kind = pickler.loads(data.text()) if number == _MOST else _ARROW_TYPES[number]
+            return Opaque(kind, is_as_in_arrow=code == _OF_ARROW)
         if code == _KNOWN:
             kind, names = self._classes[data.number()]
         elif code == _PICKLED:
@@ -129,18 +134,6 @@ def _number(number: int) -> bytes:
 
 def _text(text: bytes) -> bytes:
     return _number(len(text)) + text[: _MOST + 1]
-
-
-def _type_told(kind: pa.DataType) -> bytes:
-    """Return the number of a type, or the type itself."""
-    if kind in _ARROW_TYPES:
-        return bytes([_ARROW_TYPES.index(kind)])
-    return bytes([_MOST]) + _text(pickler.dumps(kind))
-
-
-def _type_read(data: _Bytes) -> pa.DataType:
-    (number,) = data.take(1)
-    return pickler.loads(data.text()) if number == _MOST else _ARROW_TYPES[number]
 
 
 def _classes(coder: coders.Coder) -> Iterator[tuple[Any, tuple[str, ...]]]:
