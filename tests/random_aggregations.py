@@ -201,8 +201,15 @@ class Aggregations:
         put(found | beam.Flatten(), "0")
 
     def _pairs(self, parts: Pairs, columns: bool) -> Pairs:
+        key, value = _KEY.get(self.keys, "row.name"), _VALUE.get(self.values, "row.value")
+        names = {"Place": Place, "Row": beam.Row}
+        of_row = beam.Map(eval(f"lambda row: ({key}, {value})", names))
         if not columns:
-            pairs = parts | beam.FlatMap(partial(_stamped, self.blocks))
+            stamped = beam.FlatMap(partial(_stamped, self.blocks))
+            if self.columns:
+                # Shards, each with its own output watermark, depend on the coder of the keys.
+                stamped = stamped.with_output_types(of_row.infer_output_type(InColumns))
+            pairs = parts | stamped
         else:
             read = partial(_read, self.keys, self.values, self.form, self.blocks)
             source = ReadFromArrow([], read, InColumns, timestamp_column="at")
@@ -211,9 +218,7 @@ class Aggregations:
                 | beam.ParDo(source._batches).with_output_types(pa.RecordBatch)
                 | beam.ParDo(source._elements).with_output_types(InColumns)
             )
-            key, value = _KEY.get(self.keys, "row.name"), _VALUE.get(self.values, "row.value")
-            names = {"Place": Place, "Row": beam.Row}
-            pairs = rows | beam.Map(eval(f"lambda row: ({key}, {value})", names))
+            pairs = rows | of_row
         if self.typed:
             kinds = KEY_TYPES.get(self.keys, Any), VALUE_TYPES.get(self.values, Any)
             typed = beam.Map(lambda pair: pair).with_output_types(tuple.__class_getitem__(kinds))

@@ -61,6 +61,16 @@ def test_a_stream_has_the_panes_of_beams_trigger_driver(seed: int) -> None:
     assert not trial.problem(), trial
 
 
+def test_elements_are_in_the_shards_of_columns() -> None:
+    """The output watermark of a shard, which holds of other keys delay, decides on timestamps."""
+    arrivals = (
+        Arrival((((("a", 1), 24_500, 1),),), 29),
+        Arrival((((("ä", 300), 24_971, 1),),), 39),
+    )
+    made = Aggregations(arrivals, "pair", "small", Window("fixed", 7, 3, "earliest"))
+    assert not Trial(made, How()).problem()
+
+
 @pytest.mark.parametrize("columns", [False, True])
 @pytest.mark.parametrize("window", WINDOWS, ids=str)
 def test_elements_may_be_at_the_ends_of_time(window: Window, columns: bool) -> None:
