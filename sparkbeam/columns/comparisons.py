@@ -1,8 +1,6 @@
 """Comparisons: ordering, equality, None and membership.
 
 All functions here raise NotCompiled for operands without an exact columnar form.
-
-All functions here raise NotCompiled for what has no exact form over columns.
 """
 
 import enum

@@ -13,6 +13,7 @@ from sparkbeam.columns.expressions import (
     Apply,
     Branch,
     ClassOf,
+    Collected,
     ColumnRef,
     Const,
     Contents,
@@ -28,9 +29,10 @@ from sparkbeam.columns.expressions import (
     Listed,
     Loop,
     Made,
+    Make,
     Nothing,
     OfUnion,
-    Parse,
+    Pick,
     Repeat,
     Select,
     Stamped,
@@ -49,7 +51,9 @@ from sparkbeam.columns.python_types import (
     Constants,
     Lists,
     Mixed,
+    Opaque,
     RecordShape,
+    Scalar,
     Shape,
     Table,
     Union,
@@ -81,6 +85,8 @@ class Graph:
         whole: argument numbers of JSON of which it uses more than items of known keys.
         missing: keys that no object of JSON may have, with the path of the object, by argument
             number.
+        around: the innermost loop at this point of the function.
+        updates: the number of its updates of metrics so far.
     """
 
     def __init__(self, documents: Sequence[RecordShape] = ()) -> None:
@@ -93,6 +99,9 @@ class Graph:
         self._parsed: dict[Expression, Document] = {}
         self.whole: set[int] = set()
         self.missing: dict[int, set[tuple[tuple[int, ...], str]]] = {}
+        self.around: Loop | None = None
+        self.updates = 0
+        self._started: set[Generated] = set()
 
     def goes_both_ways(self) -> None:
         """Count values that depend on a condition, as each `if` may double their number.
@@ -137,6 +146,37 @@ class Graph:
         self._loops += 1
         return loop, self.column(of.shape.item, loop.argument)
 
+    def pick(self, lists: Expression, places: Expression) -> Expression:
+        """Return the item of each list at its place; None where the place is None."""
+        shape = lists.shape
+        assert isinstance(shape, Lists)
+        if isinstance(shape.item, Scalar | Opaque) and shape.item != NONE:
+            return self.apply(list_kernels.items, shape.item, lists, places)
+        if isinstance(shape.item, Union) or shape.item == NONE:
+            raise NotCompiled(f"it takes an item of {shape}")
+        pick = Pick(self._next_argument(), lists, places)
+        self._loops += 1
+        self._statements.append(Make(pick))
+        return self.column(shape.item, pick.argument)
+
+    def collection(self, shape: Lists, items: tuple[Item, ...]) -> Expression:
+        """Return a list of the values that loops emit."""
+        node = Collected(shape, items)
+        self._statements.append(Evaluate(node))
+        return node
+
+    def start(self, generator: Generated) -> tuple[Item, ...]:
+        """Run a generator at this point, and return what it yields.
+
+        Raises:
+            NotCompiled: it may have run before.
+        """
+        if generator in self._started or generator.around is not self.around:
+            raise NotCompiled("it uses a generator twice")
+        self._started.add(generator)
+        self._statements += generator.statements
+        return generator.items
+
     def _next_argument(self) -> int:
         return FIRST_MADE - self._loops - len(self.documents)
 
@@ -157,7 +197,7 @@ class Graph:
             document = Document(self._next_argument(), text, self._shapes[number])
             self._parsed[text] = document
             self.documents.append(document)
-            self._statements.append(Parse(document))
+            self._statements.append(Make(document))
         return self.column(document.shape, document.argument)
 
     def repeat(self, loop: Loop, statements: list[Statement]) -> None:
@@ -168,10 +208,6 @@ class Graph:
     def has_loops(self) -> bool:
         """Return whether the function iterates over lists."""
         return bool(self._loops)
-
-    def add_statements(self, statements: tuple[Statement, ...]) -> None:
-        """Add statements."""
-        self._statements += statements
 
     def unknown(self, value: Any, name: str) -> Expression:
         """Return a value of which only the type is known.
@@ -371,14 +407,11 @@ class Graph:
         self.goes_both_ways()
         yes = self.const(True) if yes is condition else yes
         no = self.const(False) if no is condition else no
-        if isinstance(yes, TimestampParts) and isinstance(no, TimestampParts):
-            micros = self.select(condition, yes.micros, no.micros)
-            assert isinstance(micros, Expression)
-            return TimestampParts(micros)
-        if isinstance(yes, DurationParts) and isinstance(no, DurationParts):
-            micros = self.select(condition, yes.micros, no.micros)
-            assert isinstance(micros, Expression)
-            return DurationParts(micros)
+        for kind in (TimestampParts, DurationParts):
+            if isinstance(yes, kind) and isinstance(no, kind):
+                micros = self.select(condition, yes.micros, no.micros)
+                assert isinstance(micros, Expression)
+                return kind(micros)
         if isinstance(yes, IntervalParts) and isinstance(no, IntervalParts):
             start = self.select(condition, yes.start, no.start)
             end = self.select(condition, yes.end, no.end)
@@ -446,6 +479,7 @@ class Graph:
     def update(self, updater: MetricUpdater, amount: Expression, *, adds_up: bool) -> None:
         """Update a metric by the amount of each element that gets here, or by the sum."""
         checked(amount)
+        self.updates += 1
         self._statements.append(Update(updater, amount, adds_up))
 
     @contextmanager
@@ -482,6 +516,8 @@ def columns_in(node: Expression) -> Iterator[ColumnRef]:
         case Made():
             for part in node.fields:
                 yield from columns_in(part)
+        case Collected():
+            yield ColumnRef(node.shape, FIRST_MADE)  # Those of its loops.
 
 
 def is_present(value: Value) -> Value:

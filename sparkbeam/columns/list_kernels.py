@@ -4,15 +4,26 @@ Each value is a vector backed by a list array. All kernels raise FallBack if Pyt
 if a result exceeds 64 bits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparkbeam.columns.python_types import INT, shape_of
+from sparkbeam.columns.python_types import FLOAT, INT, RecordShape, shape_of
 from sparkbeam.columns.reasons import FallBack
-from sparkbeam.columns.vectors import Bools, Positions, Value, Vector, bare, loaded
+from sparkbeam.columns.vectors import (
+    Bools,
+    Positions,
+    Value,
+    Vector,
+    bare,
+    loaded,
+    nulls_or_none,
+    numpy_of,
+)
 
 _HALF = 32
 
@@ -66,25 +77,45 @@ def _bound(position: int, counts: Positions) -> Positions:
 
 
 @lru_cache(maxsize=1024)
-def item(position: int, of: int | None = None) -> Callable[[Value], Vector]:
-    """Return the kernel of ``value[position]``.
+def place(position: int, of: int | None = None) -> Callable[[Value], Vector]:
+    """Return the kernel of the place of ``value[position]`` in each list.
 
     Args:
         of: the required length of the lists; any if None.
     """
 
     def kernel(value: Value) -> Vector:
-        items, counts = flattened(value)
+        _, counts = flattened(value)
         if of is not None and np.any(counts != of):
             raise FallBack("it unpacks a list of a different length")
-        ends = np.cumsum(counts)
         at = counts + position if position < 0 else np.full(len(counts), position)
         if np.any((at < 0) | (at >= counts)):
             raise FallBack("it takes an item beyond the end of a list")
-        found = items.take(pa.array(ends - counts + at))
-        return loaded(found, shape_of(found.type))
+        return Vector(at)
 
     return kernel
+
+
+def taken(value: Value, places: Value) -> pa.Array:
+    """Return the item of each list at its place; None where the place is None."""
+    assert isinstance(places, Vector)
+    items, counts = flattened(value)
+    starts = np.cumsum(counts) - counts
+    return items.take(pa.array(starts + places.data, mask=places.nulls))
+
+
+def items(value: Value, places: Value) -> Vector:
+    """Return the plain item of each list at its place; None where the place is None."""
+    found = taken(value, places)
+    return loaded(found, shape_of(found.type))
+
+
+def required(places: Value) -> Vector:
+    """Refuse the block if a list has no item to take."""
+    assert isinstance(places, Vector)
+    if places.nulls is not None:
+        raise FallBack("a list has no items")
+    return places
 
 
 def sums(value: Value) -> Vector:
@@ -102,21 +133,65 @@ def sums(value: Value) -> Vector:
     return Vector(found)
 
 
-def least(value: Value) -> Vector:
-    """Compute ``min(value)`` of ints."""
-    return _extreme(value, np.minimum)
+def least_place(keys: Value) -> Vector:
+    """Return the place of the first least key of each list; None if it is empty."""
+    return _extreme_place(keys, np.minimum)
 
 
-def greatest(value: Value) -> Vector:
-    """Compute ``max(value)`` of ints."""
-    return _extreme(value, np.maximum)
+def greatest_place(keys: Value) -> Vector:
+    """Return the place of the first greatest key of each list; None if it is empty."""
+    return _extreme_place(keys, np.maximum)
 
 
-def _extreme(value: Value, choose: np.ufunc) -> Vector:
-    numbers, starts, filled, _ = _numbers(value)
-    if not filled.all():
-        raise FallBack("a list has no items")
-    return Vector(choose.reduceat(numbers, starts))
+def _extreme_place(keys: Value, choose: np.ufunc) -> Vector:
+    items, counts = flattened(keys)
+    empty = counts == 0
+    found = np.zeros(len(counts), np.int64)
+    left = counts[~empty]
+    if len(left):
+        first = np.cumsum(left) - left
+        rows, starts = np.arange(len(items)), first
+        for numbers in _numbers_of_keys(items):
+            some = numbers[rows]
+            is_best = some == np.repeat(choose.reduceat(some, starts), left)
+            rows, left = rows[is_best], np.add.reduceat(is_best, starts, dtype=np.int64)
+            starts = np.cumsum(left) - left
+        found[~empty] = rows[starts] - first
+    return Vector(found, nulls_or_none(empty))
+
+
+@lru_cache(maxsize=2)
+def in_order(reverse: bool) -> Callable[[Value, Value], Vector]:
+    """Return the kernel that sorts lists by the keys of their items."""
+
+    def kernel(value: Value, keys: Value) -> Vector:
+        items, counts = flattened(value)
+        numbers = list(_numbers_of_keys(flattened(keys)[0]))
+        if reverse:  # Items with equal keys keep their order.
+            numbers = [~one if one.dtype == np.int64 else -one for one in numbers]
+        lists = np.repeat(np.arange(len(counts)), counts)
+        order = np.lexsort((*reversed(numbers), lists))
+        bounds = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
+        return Vector(pa.ListArray.from_arrays(bounds, items.take(pa.array(order))))
+
+    return kernel
+
+
+def _numbers_of_keys(keys: pa.Array) -> Iterator[Any]:
+    """Yield the columns of keys, from the first to compare to the last, as numbers."""
+    shape = shape_of(keys.type)
+    if isinstance(shape, RecordShape):
+        if keys.null_count:
+            raise FallBack("a value is None")
+        for at in range(keys.type.num_fields):
+            yield from _numbers_of_keys(keys.field(at))
+        return
+    values = bare(loaded(keys, shape))
+    if not isinstance(values, np.ndarray):
+        values = numpy_of(pc.rank(values, tiebreaker="dense"))
+    if shape == FLOAT and np.isnan(values).any():
+        raise FallBack("it orders by a NaN")
+    yield values if shape == FLOAT else values.astype(np.int64, copy=False)
 
 
 def _numbers(value: Value) -> tuple[Positions, Positions, Bools, int]:

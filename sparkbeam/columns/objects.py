@@ -30,6 +30,7 @@ from sparkbeam.columns.expressions import (
     TimestampParts,
 )
 from sparkbeam.columns.graph import Graph, named
+from sparkbeam.columns.list_calls import CONSUMERS, ORDERS, as_list, is_list, ordered
 from sparkbeam.columns.methods import of_dict, of_table, of_text, replaced_fields
 from sparkbeam.columns.metric_calls import counted
 from sparkbeam.columns.plain_data import is_plain
@@ -79,8 +80,6 @@ class Inliner(Protocol):
     ) -> Item | None:
         """Return the result of a function; None if it always raises.
 
-        For a generator function this is a generator.
-
         A generator function returns a generator.
         """
 
@@ -104,6 +103,10 @@ class Objects:
             NotCompiled: the call has no columnar form.
         """
         given = by_name or {}
+        if isinstance(callee, types.BuiltinFunctionType) and callee in CONSUMERS:
+            args = [as_list(self._graph, arg) for arg in args]
+            if callee in ORDERS and (given or callee is sorted or is_list(*args[:1])):
+                return ordered(self._graph, self.call, callee, args, given)
         handler = known_function(callee)
         if handler is not None:
             if given:

@@ -33,7 +33,6 @@ from sparkbeam.columns.python_types import (
     NUMBERS,
     STR,
     Lists,
-    Opaque,
     RecordShape,
     Scalar,
     Shape,
@@ -265,11 +264,7 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
 
 def _item_of_list(graph: Graph, item: Expression, at: int, of: int | None = None) -> Expression:
     """Compute ``item[at]`` of a list, which must have a length if one is given."""
-    assert isinstance(item.shape, Lists)
-    one = item.shape.item
-    if not isinstance(one, Scalar | Opaque) or one == NONE:
-        raise NotCompiled(f"it takes an item of {item.shape}")
-    return graph.apply(list_kernels.item(at, of), one, item)
+    return graph.pick(item, graph.apply(list_kernels.place(at, of), INT, item))
 
 
 def _item_of_dict(graph: Graph, table: Expression, key: Expression) -> Expression:
