@@ -276,9 +276,8 @@ def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
         return items_of(graph, result)
     if isinstance(result, Expression) and isinstance(result.shape, Lists):
         graph.require(result)
-        loop, item = graph.loop(result)
-        graph.repeat(loop, [])
-        return (Looped(loop, item),)
+        with graph.iteration(result) as (loop, item):
+            return (Looped(loop, item),)
     raise NotCompiled(f"it returns {named(result)} instead of a list of results")
 
 

@@ -139,12 +139,17 @@ class Graph:
             return self.const(None)
         return self._once((ColumnRef, argument, path), lambda: ColumnRef(shape, argument, path))
 
-    def loop(self, of: Expression) -> tuple[Loop, Expression]:
-        """Return a loop over lists, and its items."""
-        assert isinstance(of.shape, Lists)
-        loop = Loop(self._next_argument(), of)
+    @contextmanager
+    def iteration(self, lists: Expression) -> Iterator[tuple[Loop, Expression]]:
+        """Enter an iteration of a loop over lists, which must not be None; yield its item."""
+        assert isinstance(lists.shape, Lists)
+        loop = Loop(self._next_argument(), lists)
         self._loops += 1
-        return loop, self.column(of.shape.item, loop.argument)
+        around, self.around = self.around, loop
+        with self.collected() as statements:
+            yield loop, self.column(lists.shape.item, loop.argument)
+        self.around = around
+        self._statements.append(Repeat(loop, tuple(statements)))
 
     def pick(self, lists: Expression, places: Expression) -> Expression:
         """Return the item of each list at its place; None where the place is None."""
@@ -199,10 +204,6 @@ class Graph:
             self.documents.append(document)
             self._statements.append(Make(document))
         return self.column(document.shape, document.argument)
-
-    def repeat(self, loop: Loop, statements: list[Statement]) -> None:
-        """Add statements that run in each iteration of a loop."""
-        self._statements.append(Repeat(loop, tuple(statements)))
 
     @property
     def has_loops(self) -> bool:

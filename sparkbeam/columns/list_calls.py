@@ -103,13 +103,9 @@ def ordered(
 def _of_each(graph: Graph, lists: Expression, function: Callable[[Item], Item]) -> Expression:
     """Return lists of the results of a function for each item."""
     graph.require(lists)
-    loop, item = graph.loop(lists)
-    around, graph.around = graph.around, loop
-    with graph.collected() as statements:
-        result = function(item)
-    graph.around = around
-    graph.repeat(loop, statements)
-    return list_of(graph, (Looped(loop, graph.stored(result)),))
+    with graph.iteration(lists) as (loop, item):
+        result = graph.stored(function(item))
+    return list_of(graph, (Looped(loop, result),))
 
 
 def _has_order(shape: Shape) -> bool:

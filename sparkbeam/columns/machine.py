@@ -166,19 +166,14 @@ class Machine:
         within = range(head + 1, target)
         for name in names_set(program.ops[within.start : within.stop]):
             frame.locals.pop(name, None)
-        loop, item = self._graph.loop(lists)
-        one = frame.copy()
-        stack = frame.stack
-        one.stack = [Appended(()) if isinstance(x, Listed | Appended) else x for x in stack]
-        one.stack.append(item)
+        one, stack = frame.copy(), frame.stack
         one.yielded, one.within = (), within
-        around, self._graph.around = self._graph.around, loop
-        with self._graph.collected() as statements:
+        one.stack = [Appended(()) if isinstance(x, Listed | Appended) else x for x in stack]
+        with self._graph.iteration(lists) as (loop, item):
+            one.stack.append(item)
             self._run(program, within.start, end_of_round(head), one)
-        self._graph.around = around
         if one.result is not None:
             raise NotCompiled("it returns within a loop")
-        self._graph.repeat(loop, statements)
         frame.yielded += _looped(loop, one.yielded)
         for at, (below, after) in enumerate(zip(stack, one.stack, strict=True)):
             if isinstance(after, Appended) and after.items:

@@ -6,7 +6,6 @@ import enum
 import math
 import operator
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import misuse
@@ -23,7 +22,7 @@ from test_compile import (
     Level,
 )
 from test_counting import BUCKETS, INC, LATEST, ODD, TOTAL, UPDATE
-from test_lists import GROUP, Group, pairs
+from test_lists import GROUP, pairs
 
 from sparkbeam.columns import ResultKind
 
@@ -81,24 +80,6 @@ def with_with(x: Element) -> int:
 
 def calls_itself(x: Element) -> int:
     return calls_itself(x)
-
-
-def twice(x: Group) -> list[int]:
-    numbers = (one for one in x.numbers)
-    return [sum(numbers), sum(numbers)]
-
-
-def late(x: Group) -> list[int]:
-    least = x.key
-    numbers = (one for one in x.numbers if one > least)
-    least = 0
-    return [sum(numbers) + least]
-
-
-def counted(x: Group) -> Iterator[int]:
-    for one in x.numbers:
-        TOTAL.inc()
-        yield one
 
 
 class Refused(Exception):
