@@ -105,7 +105,7 @@ class Objects:
         given = by_name or {}
         if isinstance(callee, types.BuiltinFunctionType) and callee in CONSUMERS:
             args = [as_list(self._graph, arg) for arg in args]
-            if callee in ORDERS and (given or callee is sorted or is_list(*args[:1])):
+            if callee in ORDERS and (given or callee is sorted or any(map(is_list, args[:1]))):
                 return ordered(self._graph, self.call, callee, args, given)
         handler = known_function(callee)
         if handler is not None:
