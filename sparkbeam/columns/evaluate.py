@@ -40,7 +40,7 @@ from sparkbeam.columns.expressions import (
 )
 from sparkbeam.columns.graph import is_present
 from sparkbeam.columns.json_kernels import DocumentPaths, parsed
-from sparkbeam.columns.list_kernels import flattened, taken
+from sparkbeam.columns.list_kernels import flattened, items_at
 from sparkbeam.columns.metric_calls import amounts_of, sum_of
 from sparkbeam.columns.python_types import (
     NONE,
@@ -251,7 +251,7 @@ class Evaluation:
             array = parsed(text, source.shape, self._documents[source.argument])
         else:
             places = self.value(source.places, selection)
-            array = taken(self.value(source.lists, selection), places)
+            array = items_at(self.value(source.lists, selection), places)
         selection.made[source.argument] = array
 
     def _base(self, column: ColumnRef, selection: Selection) -> Selection:

@@ -96,7 +96,7 @@ def place(position: int, of: int | None = None) -> Callable[[Value], Vector]:
     return kernel
 
 
-def taken(value: Value, places: Value) -> pa.Array:
+def items_at(value: Value, places: Value) -> pa.Array:
     """Return the item of each list at its place; None where the place is None."""
     assert isinstance(places, Vector)
     items, counts = flattened(value)
@@ -106,7 +106,7 @@ def taken(value: Value, places: Value) -> pa.Array:
 
 def items(value: Value, places: Value) -> Vector:
     """Return the plain item of each list at its place; None where the place is None."""
-    found = taken(value, places)
+    found = items_at(value, places)
     return loaded(found, shape_of(found.type))
 
 
