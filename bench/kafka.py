@@ -12,18 +12,16 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
 import pyspark
 from apache_beam.io.kafka import ReadFromKafka
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.window import FixedWindows
 from pyspark.sql import functions as sf
+from streaming import WARM_UPS, Bench, Figures
 
-from sparkbeam import SparkRunner
 from sparkbeam.common.maven_packages import package_for
 from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.spark import session
@@ -37,12 +35,10 @@ TOPIC = "clicks"
 PARTITIONS = 4
 KEYS = 1000
 SECONDS = 600
-WARM_UPS = 2
-_BATCH_SECONDS = 600
 
 
-class Bench:
-    """Runs the contestants.
+class Contest:
+    """The contestants over a topic.
 
     Args:
         spark: the session.
@@ -55,79 +51,41 @@ class Bench:
         self._spark = spark
         self._address = address
         self._rows = rows
-        self._batches = batches
+        self._count = rows * (WARM_UPS + batches + 1)
+        self._bench = Bench(spark, batches, "kafka")
 
     def fill(self) -> None:
         """Writes the records, with create times over ten minutes of an hour ago."""
-        count = self._rows * (WARM_UPS + self._batches + 1)
         start = int(time.time()) - 3600
-        first = self._spark.range(0, count, numPartitions=8).selectExpr(
+        first = self._spark.range(0, self._count, numPartitions=8).selectExpr(
             f"CAST(id % {KEYS} AS STRING) AS key",
             "CAST(rpad(CAST(id AS STRING), 100, '.') AS BINARY) AS value",
-            f"timestamp_seconds({start} + id * {SECONDS} / {count}) AS timestamp",
+            f"timestamp_seconds({start} + id * {SECONDS} / {self._count}) AS timestamp",
         )
         sink = first.write.format("kafka").option("kafka.bootstrap.servers", self._address)
         sink.option("topic", TOPIC).save()
 
-    def beam(self) -> float:
-        """Records per second of a pipeline."""
+    def beam(self) -> Figures:
+        """Counts by a pipeline."""
         config = {"bootstrap.servers": self._address, "auto.offset.reset": "earliest"}
-        options = PipelineOptions(["--streaming", f"--max_batch_elements={self._rows}"])
-        pipeline = beam.Pipeline(SparkRunner(self._spark), options=options)
-        _ = (
-            pipeline
-            | ReadFromKafka(config, [TOPIC], timestamp_policy=ReadFromKafka.create_time_policy)
-            | beam.Map(lambda record: (record[0], 1))
-            | beam.WindowInto(FixedWindows(10))
-            | beam.CombinePerKey(sum)
-        )
-        result = pipeline.run()
-        try:
-            return self._rate()
-        finally:
-            result.cancel()
+        read = ReadFromKafka(config, [TOPIC], timestamp_policy=ReadFromKafka.create_time_policy)
+        return self._bench.beam(counted, read, f"--max_batch_elements={self._rows}")
 
-    def spark(self) -> float:
-        """Records per second of a query of Structured Streaming."""
+    def spark(self) -> Figures:
+        """Counts by a query of Structured Streaming."""
         reader = self._spark.readStream.format("kafka").options(
             subscribe=TOPIC, startingOffsets="earliest", maxOffsetsPerTrigger=self._rows
         )
-        counts = (
-            reader.option("kafka.bootstrap.servers", self._address)
-            .load()
-            .withWatermark("timestamp", "0 seconds")
-            .groupBy(sf.window("timestamp", "10 seconds"), "key")
-            .count()
-        )
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
-            writer = counts.writeStream.format("noop").option("checkpointLocation", checkpoint)
-            query = writer.outputMode("append").start()
-            try:
-                return self._rate()
-            finally:
-                query.stop()
-
-    def _rate(self) -> float:
-        """Records per second of the query that runs now."""
-        deadline = time.monotonic() + _BATCH_SECONDS
-        found: dict[int, Any] = {}
-        while len(found) < WARM_UPS + self._batches:
-            assert time.monotonic() < deadline, "too slow"
-            for query in self._spark.streams.active:
-                error = query.exception()
-                if error is not None:
-                    raise error
-                found |= {p["batchId"]: p for p in query.recentProgress if _records(p)}
-            time.sleep(0.1)
-        measured = [found[number] for number in sorted(found)[WARM_UPS:]]
-        millis = sum(each["durationMs"]["triggerExecution"] for each in measured)
-        return sum(map(_records, measured)) / millis * 1000
+        rows = reader.option("kafka.bootstrap.servers", self._address).load()
+        timed = rows.withWatermark("timestamp", "0 seconds")
+        counts = timed.groupBy(sf.window("timestamp", "10 seconds"), "key").count()
+        return self._bench.query(counts, "append")
 
 
-def _records(progress: Any) -> int:
-    """The records that a micro-batch has read from Kafka."""
-    sources = progress["sources"]
-    return sum(s["numInputRows"] for s in sources if s["description"].startswith("Kafka"))
+def counted(records: Any) -> Any:
+    """The number of records of a key in a window."""
+    ones = records | beam.Map(lambda record: (record[0], 1))
+    return ones | beam.WindowInto(FixedWindows(10)) | beam.CombinePerKey(sum)
 
 
 def main() -> None:
@@ -150,16 +108,14 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         Broker(Path(folder), PARTITIONS) as broker,
     ):
-        bench = Bench(spark, broker.address, given.rows, given.batches)
-        bench.fill()
-        contestants: dict[str, Callable[[], float]] = {
-            "sparkbeam": bench.beam,
-            "Spark": bench.spark,
-        }
+        contest = Contest(spark, broker.address, given.rows, given.batches)
+        contest.fill()
+        contestants = {"sparkbeam": contest.beam, "Spark": contest.spark}
         rates: dict[str, list[float]] = {name: [] for name in contestants}
         for _ in range(given.rounds):
             for name, run in contestants.items():
-                rates[name].append(run())
+                figures = run()
+                rates[name].append(sum(figures.rows) / sum(figures.seconds))
                 print(f"{name}: {rates[name][-1]:,.0f} records/s", flush=True)
     ours, theirs = (statistics.median(rates[name][1:] or rates[name]) for name in contestants)
     print(

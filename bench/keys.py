@@ -9,16 +9,14 @@ commit of its state.
 import argparse
 import random
 import statistics
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
 import apache_beam as beam
-from apache_beam.transforms.userstate import ReadModifyWriteStateSpec
 from pyspark.sql import functions as sf
 from rich.console import Console
 from rich.table import Table
-from streaming import Bench, batches_of, reading, started
+from streaming import Bench, RunningCount, batches_of, reading, started
 
 TOUCHED = 10_000
 
@@ -30,28 +28,14 @@ def touched(value: int, keys: int) -> list[int]:
     return [random.Random(value).randrange(keys)]
 
 
-class Count(beam.DoFn):
-    """Counts the elements of each key."""
-
-    COUNT = ReadModifyWriteStateSpec("count", beam.coders.VarIntCoder())
-
-    def process(
-        self, element: tuple[int, None], count: Any = beam.DoFn.StateParam(COUNT)
-    ) -> Iterator[int]:
-        """Gives the count so far."""
-        total = (count.read() or 0) + 1
-        count.write(total)
-        yield total
-
-
 def in_beam(keys: int, rows: Any) -> Any:
     """The count in a stateful DoFn."""
 
-    def pairs(row: Any) -> list[tuple[int, None]]:
-        return [(key, None) for key in touched(row.value, keys)]
+    def pairs(row: Any) -> list[tuple[int, int]]:
+        return [(key, 1) for key in touched(row.value, keys)]
 
-    typed = beam.FlatMap(pairs).with_output_types(tuple[int, None])
-    return rows | typed | beam.ParDo(Count()) | beam.Filter(lambda total: total < 0)
+    typed = beam.FlatMap(pairs).with_output_types(tuple[int, int])
+    return rows | typed | beam.ParDo(RunningCount()) | beam.Filter(lambda pair: pair[1] < 0)
 
 
 def in_spark(keys: int, frame: Any) -> Any:

@@ -57,12 +57,17 @@ class Figures(NamedTuple):
     Attributes:
         seconds: of each micro-batch, after the first ones.
         rows: that each of them had.
-        per_second: the rows per second of the clock from the first to the last of them.
+        span: seconds of the clock from the first to the last of them.
     """
 
     seconds: list[float]
     rows: list[int]
-    per_second: float
+    span: float
+
+    @property
+    def per_second(self) -> float:
+        """The rows per second of the clock."""
+        return sum(self.rows[:-1]) / self.span
 
 
 class Bench:
@@ -71,17 +76,20 @@ class Bench:
     Args:
         spark: the session.
         batches: how many micro-batches are measured.
+        source: a part of Spark's description of the source whose rows count.
     """
 
-    def __init__(self, spark: Any, batches: int) -> None:
+    def __init__(self, spark: Any, batches: int, source: str = "rate") -> None:
         self._spark = spark
         self._batches = batches
+        self._source = source
 
     def beam(
-        self, build: Callable[[Any], Any], source: ReadFromSpark, seconds: float | None = None
+        self, build: Callable[[Any], Any], source: Any, *more: str, seconds: float | None = None
     ) -> Figures:
-        """Runs what ``build`` makes of the rows of a source, as a pipeline."""
-        p = beam.Pipeline(SparkRunner(self._spark), options=PipelineOptions(["--streaming"]))
+        """Runs what ``build`` makes of the rows of a source, as a pipeline with more options."""
+        options = PipelineOptions(["--streaming", *more])
+        p = beam.Pipeline(SparkRunner(self._spark), options=options)
         build(p | source)
         result = p.run()
         while not self._spark.streams.active:
@@ -102,7 +110,10 @@ class Bench:
     ) -> Figures:
         """Runs what ``build`` makes of the DataFrame of such a source, as a query."""
         reader = self._spark.readStream.format("rate-micro-batch").options(**options)
-        frame = build(reader.load().withColumn("key", sf.col("value") % KEYS))
+        return self.query(build(reader.load().withColumn("key", sf.col("value") % KEYS)), mode)
+
+    def query(self, frame: Any, mode: str) -> Figures:
+        """Runs a streaming DataFrame as a query."""
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as checkpoint:
             query = (
                 frame.writeStream.format("noop")
@@ -123,27 +134,19 @@ class Bench:
             error = query.exception()
             if error is not None:
                 raise error
-            found |= {p["batchId"]: p for p in query.recentProgress if p["numInputRows"]}
+            found |= {p["batchId"]: p for p in query.recentProgress if self._rows(p)}
             if deadline is None and len(found) >= WARM_UPS + self._batches:
                 break
             time.sleep(0.2)
         measured = [found[number] for number in sorted(found)[WARM_UPS:]]
         starts = [pd.Timestamp(p["timestamp"]).timestamp() for p in measured]
-        rows = [p["numInputRows"] - ticks(p) for p in measured]
-        return Figures(
-            [p["durationMs"]["triggerExecution"] / 1000 for p in measured],
-            rows,
-            sum(rows[:-1]) / (starts[-1] - starts[0]),
-        )
+        taken = [p["durationMs"]["triggerExecution"] / 1000 for p in measured]
+        return Figures(taken, [self._rows(p) for p in measured], starts[-1] - starts[0])
 
-
-def ticks(progress: Any) -> int:
-    """The rows of a micro-batch that are the runner's own."""
-    return sum(
-        source["numInputRows"]
-        for source in progress["sources"]
-        if "rate" not in source["description"].lower()
-    )
+    def _rows(self, progress: Any) -> int:
+        """The rows of a micro-batch that are not the runner's own."""
+        sources = progress["sources"]
+        return sum(s["numInputRows"] for s in sources if self._source in s["description"].lower())
 
 
 def batches_of(rows: int) -> dict[str, Any]:
@@ -360,7 +363,7 @@ def main() -> None:
         f"{statistics.median(few.seconds):.2f} s, best {min(few.seconds):.2f} s"
     )
     flow = ReadFromSpark("rate", {"rowsPerSecond": rate, "numPartitions": PARTITIONS})
-    steady = bench.beam(windowed_count, flow, arguments.seconds)
+    steady = bench.beam(windowed_count, flow, seconds=arguments.seconds)
     console.print(
         f"A stream of {rate:,} elements a second: {steady.per_second:,.0f} processed a second for "
         f"{arguments.seconds:.0f} s, micro-batches of {statistics.median(steady.rows):,.0f} "

@@ -1,15 +1,13 @@
 """A broker of Kafka, with a login or without."""
 
-import os
-import signal
-import socket
 import subprocess
 import time
 from pathlib import Path
 from typing import Self
 
 import pyspark
-from listening import free_port
+from command import kill, launch
+from listening import answers, free_port
 
 PACKAGE = "org.apache.kafka:kafka_2.13:3.9.1"
 
@@ -76,7 +74,7 @@ class Broker:
         self.address = f"localhost:{self._port}"
 
     def __enter__(self) -> Self:
-        if _answers(self._port):
+        if answers(self._port):
             raise NoBrokerError(f"port {self._port} is in use")
         data = self._folder / "data"
         data.mkdir(parents=True)
@@ -99,21 +97,12 @@ class Broker:
         """Starts it, with all the records that it has had before."""
         log = self._folder / "broker.log"
         submit = Path(pyspark.__file__).parent / "bin" / "spark-submit"
-        with log.open("wb") as output:
-            # Spark fetches the package with all that it needs, and starts its main class.
-            self._process = subprocess.Popen(
-                [
-                    *(str(submit), "--packages", PACKAGE, "--driver-memory", "256m"),
-                    *("--class", "kafka.Kafka", "spark-internal"),
-                    str(self._folder / "server.properties"),
-                ],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        # Spark fetches the package with all that it needs, and starts its main class.
+        start = ["--packages", PACKAGE, "--driver-memory", "256m", "--class", "kafka.Kafka"]
+        file = self._folder / "server.properties"
+        self._process = launch([submit, *start, "spark-internal", file], log)
         end = time.monotonic() + _START_SECONDS
-        while not _answers(self._port):
+        while not answers(self._port):
             if self._process.poll() is not None or time.monotonic() > end:
                 self.stop()
                 raise NoBrokerError(log.read_text(errors="replace")[-2000:])
@@ -125,14 +114,4 @@ class Broker:
     def stop(self) -> None:
         """Kills it."""
         assert self._process is not None
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-
-
-def _answers(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
+        kill(self._process)

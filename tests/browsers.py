@@ -1,5 +1,6 @@
 """A browser for tests of pages."""
 
+import json
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -40,6 +41,31 @@ def chromium() -> Iterator[Any]:
             yield started
         finally:
             started.quit()
+
+
+def show(browser: Any, address: str, width: int) -> None:
+    """Open a page in so many pixels, with nothing in the logs of the browser before."""
+    resize(browser, width)
+    browser.get_log("performance")
+    browser.get_log("browser")
+    browser.get(address)
+
+
+def asked(browser: Any) -> set[str]:
+    """Return the URLs that a page has asked for; it may have no errors."""
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return {
+        message["params"]["request"]["url"]
+        for message in messages
+        if message["method"] == "Network.requestWillBeSent"
+    }
+
+
+def fits(browser: Any, width: int) -> bool:
+    """Return whether a page is within a window of this width."""
+    inner, whole = "return innerWidth", "return document.documentElement.scrollWidth"
+    return bool(browser.execute_script(inner) == width >= browser.execute_script(whole))
 
 
 def resize(browser: Any, width: int) -> None:

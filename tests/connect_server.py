@@ -1,17 +1,14 @@
 """A Spark Connect server in a process of its own."""
 
 import os
-import signal
-import socket
-import subprocess
 import sys
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
 import pyspark
-from listening import free_port
+from command import kill, launch
+from listening import answers, free_port
 from waiting import until
 
 SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
@@ -60,24 +57,18 @@ class ConnectServer:
 
     def __enter__(self) -> Self:
         arguments = [f"--conf={key}={value}" for key, value in self._conf.items()]
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [str(SUBMIT), *_OWN_PACKAGE, *arguments, *_START],
-                cwd=self._folder,
-                env=self._environment(),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        command = [SUBMIT, *_OWN_PACKAGE, *arguments, *_START]
+        environment = self._environment()
+        self._process = launch(command, self._log, cwd=self._folder, env=environment)
         try:
             until(self._answers)
         except BaseException:
-            self._kill()
+            kill(self._process)
             raise
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._kill()
+        kill(self._process)
 
     def _environment(self) -> dict[str, str]:
         environment = {**os.environ, "PYSPARK_PYTHON": self._python}
@@ -86,10 +77,4 @@ class ConnectServer:
 
     def _answers(self) -> bool:
         assert self._process.poll() is None, self._log.read_text()
-        with socket.socket() as client:
-            return client.connect_ex((LOOPBACK, self.port)) == 0
-
-    def _kill(self) -> None:
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        return answers(self.port)

@@ -2,10 +2,8 @@
 
 import os
 import shutil
-import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from listening import free_port
+from listening import answers, free_port
+from waiting import until
 
 POSTGRESQL = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
 
@@ -148,7 +147,8 @@ def mariadb() -> Iterator[Server]:
                 [*prefix, program, *own, *listening, *more], cwd="/", stdout=log, stderr=log
             )
         try:
-            _until_open(port, server)
+            until(lambda: server.poll() is not None or answers(port), seconds=60)
+            assert server.poll() is None, "the server has ended"
             yield Server(
                 f"jdbc:mariadb://127.0.0.1:{port}/test",
                 "org.mariadb.jdbc.Driver",
@@ -158,13 +158,3 @@ def mariadb() -> Iterator[Server]:
         finally:
             server.terminate()
             server.wait()
-
-
-def _until_open(port: int, server: subprocess.Popen[bytes]) -> None:
-    for _ in range(600):
-        with socket.socket() as client:
-            if client.connect_ex(("127.0.0.1", port)) == 0:
-                return
-        assert server.poll() is None, "the server has ended"
-        time.sleep(0.1)
-    raise TimeoutError("the server does not listen")

@@ -2,12 +2,14 @@
 
 import itertools
 import json
+import operator
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apache_beam as beam
 from apache_beam.coders.coders import IntervalWindowCoder
+from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.transforms.trigger import AccumulationMode, AfterCount, AfterWatermark
 from apache_beam.transforms.window import (
@@ -178,6 +180,33 @@ def counted(element: Any) -> Any:
     """Counts an element."""
     beam.metrics.Metrics.counter("equijoins", "seen").inc()
     return element
+
+
+def seen(result: Any) -> list[int]:
+    """How many elements were counted, in each of the steps that count."""
+    ours = MetricsFilter().with_namespace("equijoins")
+    return sorted(n.committed for n in result.metrics().query(ours)["counters"])
+
+
+def matched(
+    left: list[Any], right: list[Any], how: str, same: Callable[[Any, Any], bool] = operator.eq
+) -> list[tuple[Any, Any]]:
+    """What a nested loop makes of two sides that are their own keys."""
+
+    def alone(values: list[Any], others: list[Any]) -> list[Any]:
+        return [value for value in values if not any(same(value, other) for other in others)]
+
+    pairs = [(one, other) for one in left for other in right if same(one, other)]
+    lonely = alone(left, right)
+    rest = [(None, other) for other in alone(right, left)]
+    return {
+        "inner": pairs,
+        "left": [*pairs, *((one, None) for one in lonely)],
+        "right": [*pairs, *rest],
+        "outer": [*pairs, *((one, None) for one in lonely), *rest],
+        "semi": [(one, None) for one in alone(left, lonely)],
+        "anti": [(one, None) for one in lonely],
+    }[how]
 
 
 def mostly_seven(share: int) -> Iterator[int]:

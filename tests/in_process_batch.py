@@ -19,6 +19,7 @@ from apache_beam.internal.cloudpickle import cloudpickle
 from in_process import CORES, Spark
 
 from sparkbeam import SparkRunner
+from sparkbeam.batch.small_pipelines import roots_and_others
 from sparkbeam.plan.join_payload import JoinSpec
 from sparkbeam.plan.model import Plan
 from sparkbeam.plan.small_sides import SmallSide
@@ -199,10 +200,14 @@ class BatchRunner(SparkRunner):
     Args:
         drain: see :class:`SparkRunner`.
         looks: at the sides of joins for which less is read than for the other one, however little.
+        small: bytes of rows up to which all stages of a pipeline run in one; None for none.
     """
 
-    def __init__(self, *, drain: bool = False, looks: bool = False) -> None:
+    def __init__(
+        self, *, drain: bool = False, looks: bool = False, small: int | None = None
+    ) -> None:
         spark = BatchSpark()
+        self._small = small
         if looks:
             spark.conf.set("spark.sql.adaptive.enabled", "true")
             spark.conf.set("spark.sql.autoBroadcastJoinThreshold", "10MB")
@@ -213,6 +218,11 @@ class BatchRunner(SparkRunner):
             return super()._start(plan, *rest, **named)
         functions = mock.Mock(col=Column)
         with (
+            mock.patch("sparkbeam.worker.batch.small_pipeline.SMALL_BYTES", self._small),
+            mock.patch(
+                "sparkbeam.batch.execution.roots_and_others",
+                (lambda _: None) if self._small is None else roots_and_others,
+            ),
             mock.patch("sparkbeam.batch.exchange.sf", functions),
             mock.patch("sparkbeam.batch.execution.sf", functions),
             mock.patch("sparkbeam.batch.execution.joined", joined),

@@ -24,6 +24,13 @@ def free_port() -> int:
     return free_ports(1)[0]
 
 
+def answers(port: int) -> bool:
+    """Return whether somebody takes connections at a port of loopback."""
+    with socket.socket() as client:
+        client.settimeout(1)
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
 class Listening:
     """Looks for sockets as long as the context lasts.
 

@@ -8,13 +8,17 @@ stands for what differs from run to run. Lines after an empty line are headings.
 """
 
 import doctest
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
+from click.testing import CliRunner, Result
+
+from sparkbeam.cli.commands import main
 
 Call = doctest.Example
 
@@ -50,6 +54,25 @@ def check(call: Call, names: Mapping[str, Any]) -> Exception | None:
     error, found = error_of(call, names)
     compare(call, found)
     return error
+
+
+class Error(Exception):
+    """The line that a command says of an error."""
+
+
+def told(result: Result, *codes: int) -> Error:
+    """Return the error that a command says, below its usage, with one of the exit codes."""
+    assert isinstance(result.exception, SystemExit), result.exception
+    assert result.exit_code in codes
+    *usage, line = filter(None, result.stderr.strip().splitlines())
+    assert all(one.startswith(("Usage: ", "Try '")) for one in usage), result.stderr
+    assert line.startswith("Error: "), result.stderr
+    return Error(line.removeprefix("Error: "))
+
+
+def sparkbeam(line: str) -> NoReturn:
+    """Run the command ``sparkbeam`` with the words of a line, which are wrong."""
+    raise told(CliRunner().invoke(main, shlex.split(line)), 2)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 import ast
 import os
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TypeAlias
 from xml.etree import ElementTree
 
 import pytest
+from command import attempt
 from whole import is_whole
 
 TESTS = Path(__file__).parent
@@ -57,13 +57,8 @@ def reports(
     report = folder / "report.xml"
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", f"--junitxml={report}"]
     search = [*map(str, (TESTS, *path)), *filter(None, [os.environ.get("PYTHONPATH")])]
-    done = subprocess.run(
-        [*command, *options, *map(str, suites)],
-        env={**os.environ, "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(search)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = {"PYSPARK_PYTHON": sys.executable, "PYTHONPATH": os.pathsep.join(search)}
+    done = attempt(*command, *options, *suites, more=variables)
     assert report.exists(), done.stdout + done.stderr
     return [*ElementTree.parse(report).iter(TESTCASE)]
 

@@ -28,6 +28,8 @@ Found = dict[str, list[Any]]
 
 _UNSAFE = "--allow_unsafe_triggers"
 _SHRINKING_SECONDS = 60.0
+_IN_ONE_STAGE = (None, 2_000, 1 << 20)
+"""Bytes up to which a pipeline runs in one stage, by the kind of limits."""
 
 
 @dataclass(frozen=True)
@@ -227,7 +229,7 @@ def wrong_in_batch(made: Aggregations) -> str:
     """Return the problem with aggregations in batch; '' if there is none."""
     build = partial(made.build, streaming=False)
     with limits(made.small):
-        found = in_batch(build, flags=made.flags)
+        found = in_batch(build, BatchRunner(small=_IN_ONE_STAGE[made.small]), made.flags)
     return differing(made.expected(), without_panes(found), "batch")
 
 

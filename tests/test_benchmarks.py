@@ -1,8 +1,8 @@
 """Benchmarks start: whatever they import is there."""
 
-import subprocess
-import sys
 from pathlib import Path
+
+from command import python
 
 ROOT = Path(__file__).parents[1]
 IMPORT_EACH = """
@@ -19,6 +19,4 @@ for name in sys.argv[1:]:
 
 def test_benchmarks_find_what_they_import() -> None:
     names = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "bench").glob("*.py"))
-    command = [sys.executable, "-c", IMPORT_EACH, *names]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    python("-c", IMPORT_EACH, *names, folder=ROOT)

@@ -6,11 +6,10 @@ from typing import Any
 import apache_beam as beam
 import equijoins
 import pytest
-from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import FnApiRunner
 from apache_beam.testing.util import assert_that, equal_to
-from equijoins import results
+from equijoins import matched, results, seen
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from in_process import StreamingRunner
@@ -66,20 +65,7 @@ class TestModel:
         def same(one: Any, other: Any) -> bool:
             return type(one) is type(other) and one == other
 
-        def alone(values: list[Any], others: list[Any]) -> list[Any]:
-            return [value for value in values if not any(same(value, o) for o in others)]
-
-        pairs = [(one, other) for one in left for other in right if same(one, other)]
-        if how in ("semi", "anti"):
-            lonely = alone(left, right)
-            known = lonely if how == "anti" else alone(left, lonely)
-            expected: list[Any] = [(value, None) for value in known]
-        else:
-            expected = pairs
-            if how in ("left", "outer"):
-                expected += [(value, None) for value in alone(left, right)]
-            if how in ("right", "outer"):
-                expected += [(None, value) for value in alone(right, left)]
+        expected = matched(left, right, how, same)
         with beam.Pipeline(BatchRunner(looks=looks), options=PipelineOptions([])) as p:
             sides = (
                 p | "left" >> beam.Create(left, reshuffle=False),
@@ -118,28 +104,19 @@ class TestOnSpark:
             return
         ship(spark, equijoins.__file__, module=True)
         p = beam.Pipeline(SparkRunner(spark))
-        left = p | "left" >> beam.Create([1, 1, 2, 3]) | "a" >> beam.Map(equijoins.counted)
-        right = p | "right" >> beam.Create([1, 2, 2, 5]) | "b" >> beam.Map(equijoins.counted)
+        ones, others = [1, 1, 2, 3], [1, 2, 2, 5]
+        left = p | "left" >> beam.Create(ones) | "a" >> beam.Map(equijoins.counted)
+        right = p | "right" >> beam.Create(others) | "b" >> beam.Map(equijoins.counted)
         joined = {"l": left, "r": right} | Join(
             on=lambda e: e,
             how=how,
             broadcast=broadcast,
             result=lambda key, one, other: (one, other),
         )
-        pairs: list[tuple[int | None, int | None]] = [(1, 1), (1, 1), (2, 2), (2, 2)]
-        expected = {
-            "inner": pairs,
-            "left": [*pairs, (3, None)],
-            "right": [*pairs, (None, 5)],
-            "outer": [*pairs, (3, None), (None, 5)],
-            "semi": [(1, None), (1, None), (2, None)],
-            "anti": [(3, None)],
-        }[how]
-        assert_that(joined, equal_to(expected))
+        assert_that(joined, equal_to(matched(ones, others, how)))
         result: Any = p.run()
         result.wait_until_finish()
-        seen = MetricsFilter().with_namespace("equijoins")
-        assert [n.committed for n in result.metrics().query(seen)["counters"]] == [4, 4]
+        assert seen(result) == [4, 4]
         explanation = result.explain()
         wanted = {"never": "SortMergeJoin", "l": "BuildLeft", "r": "BuildRight"}.get(broadcast)
         assert wanted is None or wanted in explanation.spark
@@ -169,8 +146,7 @@ class TestOnSpark:
             result.wait_until_finish()
         assert "SortMergeJoin(skew=true)" in result.explain().spark
         assert "1 of them too large, divided into" in result.explain().joins
-        seen = MetricsFilter().with_namespace("equijoins")
-        assert [n.committed for n in result.metrics().query(seen)["counters"]] == [1000]
+        assert seen(result) == [1000]
 
     def test_before_a_run_the_plan_says_how_it_joins(self, spark: Any) -> None:
         p = beam.Pipeline(SparkRunner(spark), options=PipelineOptions([]))

@@ -1,7 +1,6 @@
 """What Spark's event log has of a pipeline."""
 
 import json
-from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -26,9 +25,9 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
 
 def posted(monkeypatch: pytest.MonkeyPatch, post: Any) -> None:
     """Every session seems to have an event log, and what is told goes elsewhere."""
-    made = partial(EventLog, post=post)
+    monkeypatch.setattr(eventlog, "post_event", post)
     monkeypatch.setattr(
-        "sparkbeam.runner.spark_runner.eventlog", SimpleNamespace(is_on=bool, EventLog=made)
+        "sparkbeam.runner.spark_runner.eventlog", SimpleNamespace(is_on=bool, EventLog=EventLog)
     )
 
 

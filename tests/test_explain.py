@@ -7,9 +7,8 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.runner import PipelineState
-from apache_beam.transforms.window import GlobalWindows
 
-from sparkbeam import Explanation, SparkRunner, UnsupportedTransform
+from sparkbeam import Explanation, SparkRunner
 from sparkbeam.explain.physical_plans import _without_repetition
 
 
@@ -92,23 +91,6 @@ def test_explaining_leaves_nothing_persisted(spark: Any) -> None:
 def test_parallelism_shows_in_sparks_plan(spark: Any) -> None:
     options = PipelineOptions(["--spark_parallelism=7"])
     assert "hashpartitioning(key, 7)" in SparkRunner(spark).explain(pipeline(), options).spark
-
-
-def test_what_cannot_run_cannot_be_explained(spark: Any) -> None:
-    class Unheard(beam.PTransform):
-        def expand(self, begin: beam.pvalue.PBegin) -> beam.PCollection:
-            return beam.pvalue.PCollection(begin.pipeline)
-
-        def get_windowing(self, inputs: Any) -> beam.Windowing:
-            return beam.Windowing(GlobalWindows())
-
-        def to_runner_api_parameter(self, context: Any) -> tuple[str, None]:
-            return "unheard:of:v1", None
-
-    p = beam.Pipeline()
-    p | "Replay" >> Unheard()
-    with pytest.raises(UnsupportedTransform, match="Replay"):
-        SparkRunner(spark).explain(p)
 
 
 def test_the_option_prints_the_plan_and_gives_a_finished_result(

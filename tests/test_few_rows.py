@@ -1,19 +1,29 @@
-"""Few rows are not divided among more tasks than the session has cores."""
+"""Few rows are not divided among more tasks than the session has cores, or run in one stage."""
 
 import operator
 import random
 from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import apache_beam as beam
+import pyarrow as pa
 import pytest
+from apache_beam import pvalue
+from apache_beam.metrics import Metrics, MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
+from apache_beam.testing.util import assert_that, equal_to
 from in_process import CORES
 from in_process_batch import BatchRunner, Frame
 
-from sparkbeam import Join
+from sparkbeam import Join, SparkRunner
 from sparkbeam.batch.exchange import impulses
+from sparkbeam.plan.model import Exchange
 from sparkbeam.spark import session as sessions
+from sparkbeam.wire.rows import METRICS_TAG, SCHEMA
+from sparkbeam.worker.batch.small_pipeline import LeftRows, SmallPipeline, numbers
 
 FEW = [(f"k{number % 5}", number) for number in range(50)]
 MANY = [("k1", random.Random(number).randbytes(1_000)) for number in range(2_000)]
@@ -99,3 +109,86 @@ def test_a_side_of_a_join_has_tasks_for_its_size(
     monkeypatch.setattr("sparkbeam.batch.execution.impulses", noted)
     run(joined, pairs)
     assert max(counts) == tasks
+
+
+def of_all_kinds(p: beam.Pipeline) -> beam.PCollection[Any]:
+    """Groups of groups, side inputs, a PCollection with several readers, and a counter."""
+    numbers = p | "Numbers" >> beam.Create(range(40)) | beam.Map(lambda x: (x % 7, x))
+    groups = numbers | "First" >> beam.GroupByKey() | beam.MapTuple(lambda k, v: (k % 2, sum(v)))
+    totals = numbers | "Sums" >> beam.CombinePerKey(sum)
+    factor = p | "Factor" >> beam.Create([3]) | beam.Map(lambda x: x + 1)
+
+    def scaled(pair: tuple[int, Any], factor: int, by_key: dict[int, int], all: list[Any]) -> Any:
+        Metrics.counter("few", "scaled").inc()
+        return pair[0], pair[1] * factor + by_key[pair[0]] + len(all)
+
+    sides = pvalue.AsSingleton(factor), pvalue.AsDict(totals), pvalue.AsList(numbers)
+    scaled_groups = groups | "Scale" >> beam.Map(scaled, *sides)
+    both = (scaled_groups, totals) | beam.Flatten() | "Second" >> beam.GroupByKey()
+    return both | beam.MapTuple(lambda key, values: (key, sorted(values)))
+
+
+def counted(runner: SparkRunner, *flags: str) -> Any:
+    """Run the pipeline, and compare what it finds and counts."""
+    totals = {key: sum(range(key, 40, 7)) for key in range(7)}
+    scaled = [(key % 2, total * 4 + totals[key % 2] + 40) for key, total in totals.items()]
+    pairs = [*scaled, *totals.items()]
+    expected = [(key, sorted(n for k, n in pairs if k == key)) for key in range(7)]
+    p = beam.Pipeline(runner, options=PipelineOptions([*flags]))
+    assert_that(of_all_kinds(p), equal_to(expected))
+    result: Any = p.run()
+    result.wait_until_finish()
+    (counter,) = result.metrics().query(MetricsFilter().with_name("scaled"))["counters"]
+    assert counter.committed == len(scaled)
+    return result
+
+
+@pytest.mark.parametrize("small", [0, 1_000, 4_000, 8_000, 1 << 20, None])
+def test_the_stages_that_a_task_leaves_find_the_same(small: int | None) -> None:
+    counted(BatchRunner(small=small))
+
+
+@pytest.mark.parametrize(
+    ("flags", "least", "most"), [([], 1, 1), (["--spark_parallelism=2"], 5, 99)]
+)
+def test_on_spark_few_values_need_one_stage_if_nobody_asks_for_tasks(
+    spark: Any, flags: list[str], least: int, most: int
+) -> None:
+    stages = counted(SparkRunner(spark), *flags).summary().stages
+    assert least <= len({one.id for stage in stages for one in stage.spark}) <= most
+
+
+def test_a_second_attempt_goes_on_where_the_first_has_failed(tmp_path: Path) -> None:
+    attempts: list[list[int]] = []
+    behind = Mock(exchange=Exchange.BY_KEY, inputs=(7,), side_inputs=())
+
+    @dataclass(frozen=True)
+    class Task:
+        stage: Any = behind
+        tasks: int = 2
+        side_inputs: Any = None
+
+    class Root(Task):
+        def __call__(self, batches: Any) -> Any:
+            (number,) = batches
+            yield rows([7, METRICS_TAG], number.column(0)[0].as_py())
+
+    class Fails(Task):
+        def __call__(self, batches: Any) -> Any:
+            attempts.append([order for batch in batches for order in batch["ord"].to_pylist()])
+            if len(attempts) == 1:
+                raise ValueError("the first time")
+            yield rows([METRICS_TAG], 2)
+
+    def rows(tags: list[int], order: int) -> pa.RecordBatch:
+        some = len(tags)
+        return pa.record_batch([tags, [b""] * some, [order] * some, [b"row"] * some], schema=SCHEMA)
+
+    small = SmallPipeline((Root(),), (Fails(),), str(tmp_path))  # type: ignore[arg-type]
+    assert not list(small(numbers([1])))
+    with pytest.raises(ValueError, match="the first time"):
+        list(small(numbers([0])))
+    assert not list(small(numbers([1])))
+    assert sum(batch.num_rows for batch in small(numbers([0]))) == 3
+    assert attempts == [[0, 1], [0, 1]]
+    assert small.left() == (0, LeftRows(()))

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import apache_beam as beam
+import misuse
 import pytest
 from apache_beam.io import jdbc, kafka
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -147,41 +148,18 @@ def test_a_class_of_any_package_is_replaced(install: Install) -> None:
         assert_that(p | Numbers(), equal_to([1]))
 
 
-@pytest.mark.parametrize(
-    ("entry", "message"),
-    [
-        (
-            "bigquery = gone:read",
-            r"package broken registers 'gone:read'.* be imported: No module",
-        ),
-        ("bigquery = broken:gone", "cannot be imported: module 'broken' has no attribute 'gone'"),
-        ("kafka = broken:read", "package broken and the package sparkbeam-kafka both have 'kafka'"),
-    ],
-)
-def test_a_wrong_package_is_named(install: Install, entry: str, message: str) -> None:
-    install("broken", "", f"[{MANAGED_READS}]\n{entry}\n")
-    with pytest.raises(ConfigurationError, match=message):
+@misuse.table(__file__)
+def test_a_wrong_package_is_named(call: misuse.Call, install: Install) -> None:
+    def managed_read(entry: str) -> None:
+        install("broken", "", f"[{MANAGED_READS}]\n{entry}\n")
         read_bigquery("x:y")
 
-
-@pytest.mark.parametrize(
-    ("package", "result", "message"),
-    [
-        (
-            "odd_result",
-            "options",
-            "'Rows': the package .* 'ODD' .* must return SourceHooks, got dict",
-        ),
-        ("odd_failure", "options['path']", "'ODD' failed: KeyError: 'path'"),
-    ],
-)
-def test_a_wrong_package_of_a_data_source_is_named(
-    install: Install, package: str, result: str, message: str
-) -> None:
-    source = f"def made(options):\n    return {result}\n"
-    install(package, source, f"[sparkbeam.sources]\nodd = {package}:made\n")
-    with pytest.raises(ConfigurationError, match=message):
+    def source(package: str, result: str) -> None:
+        made = f"def made(options):\n    return {result}\n"
+        install(package, made, f"[sparkbeam.sources]\nodd = {package}:made\n")
         _ = beam.Pipeline(BatchRunner()) | "Rows" >> ReadFromSpark("ODD")
+
+    misuse.check(call, {"managed_read": managed_read, "source": source})
 
 
 def test_sources_without_metadata_are_told(monkeypatch: pytest.MonkeyPatch) -> None:

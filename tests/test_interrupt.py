@@ -156,15 +156,11 @@ class Program:
         assert self._process.poll() is None, self._process.communicate()
         return self.sign.exists()
 
-    def interrupt(self) -> None:
-        # A terminal sends it to all of its processes.
-        os.killpg(self._process.pid, signal.SIGINT)
-
     def send(self, number: int) -> None:
         self._process.send_signal(number)
 
     def send_to_all(self, number: int) -> None:
-        """Send a signal to the JVM too, as systemd and timeout do."""
+        """Send a signal to the JVM too, as terminals, systemd and timeout do."""
         os.killpg(self._process.pid, number)
 
     def end(self) -> tuple[int, str, list[str]]:
@@ -185,7 +181,7 @@ def test_it_cancels_the_pipeline_and_ends_the_program_with_one_line(
     program = Program(tmp_path, WRITING + WITH)
     until(program.works)
     for _ in range(presses):
-        program.interrupt()
+        program.send_to_all(signal.SIGINT)
     code, _, lines = program.end()
     assert lines[-1] == LINE
     assert "Traceback" not in "".join(lines)
@@ -196,7 +192,7 @@ def test_it_cancels_the_pipeline_and_ends_the_program_with_one_line(
 def test_who_catches_it_finds_the_pipeline_cancelled(tmp_path: Path) -> None:
     program = Program(tmp_path, CAUGHT)
     until(program.works)
-    program.interrupt()
+    program.send_to_all(signal.SIGINT)
     code, out, lines = program.end()
     assert out == "CANCELLED\n"
     assert lines[-1] == "ValueError: another"

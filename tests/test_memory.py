@@ -1,10 +1,10 @@
 """No worker holds what it works through: the memory benchmark, at a fifth of its size."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from command import python
 
 pytestmark = [
     pytest.mark.skipif(sys.platform != "linux", reason="reads the peaks from /proc"),
@@ -25,8 +25,7 @@ LIMIT_MB = 512
 @pytest.fixture(scope="module")
 def peaks() -> dict[str, float]:
     """The largest peak of a worker in each task, in MiB."""
-    command = [sys.executable, str(BENCHMARK), "--percent", "20", "--task", *TASKS]
-    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    printed = python(BENCHMARK, "--percent", 20, "--task", *TASKS).stdout
     found = [float(line.split()[-1]) for line in printed.splitlines()]
     return dict(zip(TASKS, found, strict=True))
 

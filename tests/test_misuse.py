@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import apache_beam as beam
 import misuse
+import pyarrow as pa
 import pytest
 from apache_beam.coders import coders
 from apache_beam.io import (
@@ -34,10 +35,11 @@ from apache_beam.transforms.window import FixedWindows, GlobalWindows, Sessions
 from apache_beam.utils.timestamp import Timestamp
 from equijoins import ByLetter
 from in_process_batch import BatchRunner
-from misuse import without
+from misuse import sparkbeam, without
 from pyspark.sql.types import MapType, StringType, StructType
 from test_columns_of_files import SCHEMA as NESTED
 from test_described_tables import PARQUET, described
+from test_vectorized import Greatest
 
 from sparkbeam import AsOfJoin, IncrementalJoin, Join, MetricsSink, SparkRunner
 from sparkbeam.coders import (
@@ -56,6 +58,7 @@ from sparkbeam.coders import (
 )
 from sparkbeam.io import Foreach, ForeachBatch, ReadFromSpark, WriteToSpark
 from sparkbeam.options.spark_options import checked
+from sparkbeam.spark.session import _require_answer
 from sparkbeam.state import MapStateSpec, MultimapStateSpec, SortedMultimapStateSpec
 
 SCHEMA = StructType().add("name", "string").add("count", "long")
@@ -112,6 +115,12 @@ def counted(runner: Any) -> Any:
 
 def one(*arguments: str) -> Any:
     return beam.Pipeline(BatchRunner(), argv=[*arguments]) | beam.Create([1])
+
+
+def accumulating(kind: Any) -> None:
+    """Run a combine over columns of accumulators of a type."""
+    fn = type("Other", (Greatest,), {"accumulator_type": kind})()
+    (one() | beam.WithKeys(1) | beam.CombinePerKey(fn)).pipeline.run().wait_until_finish()
 
 
 def in_windows(left: Any, right: Any, runner: Any = None) -> Any:

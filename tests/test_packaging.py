@@ -2,12 +2,11 @@
 
 import json
 import logging
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 
 import pytest
+from command import python
 from packaging.requirements import Requirement
 from without_packages import CLIENT, NO_PYSPARK, ROOT, environment
 
@@ -25,16 +24,9 @@ MISSING = (
 )
 
 
-def run(folder: Path, names: tuple[str, ...], program: str) -> subprocess.CompletedProcess[str]:
-    """Runs a program in a Python without some packages."""
-    return subprocess.run(
-        [sys.executable, "-c", program],
-        env=environment(folder, names),
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def run(folder: Path, names: tuple[str, ...], program: str) -> list[str]:
+    """Runs a program in a Python without some packages; returns the lines that it prints."""
+    return python("-c", program, folder=folder, **environment(folder, names)).stdout.splitlines()
 
 
 def test_no_dependency_brings_pyspark_but_extras_do() -> None:
@@ -81,9 +73,8 @@ print(json.dumps(found))
 
 
 def test_all_that_needs_pyspark_says_so_in_one_line(tmp_path: Path) -> None:
-    done = run(tmp_path, NO_PYSPARK, USES)
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
+    (line,) = run(tmp_path, NO_PYSPARK, USES)
+    found = json.loads(line)
     assert {use: text for use, text in found.items() if text != MISSING} == {}
 
 
@@ -110,9 +101,7 @@ for options in ([], ["--spark_master=local[2]"], ["--spark_connect=local"]):
 
 
 def test_a_client_without_a_jvm_imports_everything_and_asks_for_a_server(tmp_path: Path) -> None:
-    done = run(tmp_path, CLIENT, WALK.format(packages() - {"beam_nexmark"}) + IMPORTS)
-    assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines() == 3 * [
+    assert run(tmp_path, CLIENT, WALK.format(packages() - {"beam_nexmark"}) + IMPORTS) == 3 * [
         "The installed PySpark is a client without a JVM: use --spark_connect=sc://host:15002, "
         "or pip install 'sparkbeam[spark]'."
     ]
@@ -121,8 +110,7 @@ def test_a_client_without_a_jvm_imports_everything_and_asks_for_a_server(tmp_pat
 def test_the_data_source_of_event_hubs_needs_neither_sparkbeam_nor_beam(tmp_path: Path) -> None:
     others = {Requirement(one).name.replace("-", "_") for one in PROJECT["dependencies"]}
     missing = {"sparkbeam", *others} - {"numpy", "pyarrow"}
-    done = run(tmp_path, tuple(missing), WALK.format(["pyspark_eventhubs"]))
-    assert done.returncode == 0, done.stderr
+    run(tmp_path, tuple(missing), WALK.format(["pyspark_eventhubs"]))
 
 
 def test_packages_have_one_version_and_are_extras() -> None:

@@ -3,7 +3,6 @@
 import json
 import re
 import signal
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions, StandardOptions
 from apache_beam.runners.runner import PipelineRunner
-from command import command, program
+from command import attempt, command, program
 from in_process_batch import BatchRunner
 
 from sparkbeam.cli import main_program, programs
@@ -155,25 +154,6 @@ build(beam.Pipeline(argv=["--spark_parallelism=1"])).run()
 
 
 @pytest.mark.parametrize(
-    ("option", "message"),
-    [
-        ("--nothing=1", "There is no option '--nothing'"),
-        ("--spark_maser=local", "use --spark_master"),
-        ("--spark_parallelism=0", "must be at least 1"),
-    ],
-)
-def test_wrong_options_before_the_program_are_refused(option: str, message: str) -> None:
-    result = command("run", option, program("raise AssertionError"))
-    assert result.exit_code == 2
-    assert message in " ".join(result.stderr.split())
-
-
-def test_a_missing_program_is_told() -> None:
-    assert "There is no file 'nothing.py'" in command("run", "nothing.py").stderr
-    assert "Missing argument 'PROGRAM'" in command("run", "--job_name=a").stderr
-
-
-@pytest.mark.parametrize(
     ("ending", "code", "output"),
     [
         ("sys.exit()", 0, ""),
@@ -191,7 +171,7 @@ def test_the_exit_code_and_the_traceback_are_those_of_python(
     result = command("run", name)
     assert result.exit_code == code
     if output is None:
-        done = subprocess.run([sys.executable, name], capture_output=True, text=True, check=False)
+        done = attempt(sys.executable, name)
         assert (done.returncode, done.stderr) == (code, result.stderr)
 
 
@@ -218,8 +198,7 @@ def test_a_transform_of_another_language_is_refused_before_there_is_a_pipeline()
         socket.socket.connect = subprocess.Popen.__init__ = reach
         ReadFromBigtable("p", "i", "t")
     """
-    words = [sys.executable, "-m", "sparkbeam", "run", program(text)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = attempt(sys.executable, "-m", "sparkbeam", "run", program(text))
     assert done.returncode == 1
     assert (
         "UnsupportedTransform: Transform 'ReadFromBigtable' cannot run on Spark: it (apache_beam"
@@ -255,13 +234,7 @@ def test_a_program_cannot_tell_the_difference(folder: Path, is_module: bool) -> 
     how = ["-m", "package.words"] if is_module else ["package/words.py"]
     found = []
     for prefix in ([], ["-m", "sparkbeam", "run"]):
-        done = subprocess.run(
-            [sys.executable, *prefix, *how, "--one", "two"],
-            input="given",
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = attempt(sys.executable, *prefix, *how, "--one", "two", given="given")
         facts, end = done.stdout.splitlines()
         errors = re.sub(r'  File "<frozen runpy>".*\n', "", done.stderr)
         found.append((done.returncode, json.loads(facts), end, errors))

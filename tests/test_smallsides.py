@@ -11,9 +11,9 @@ import equijoins
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from apache_beam.metrics.metric import MetricsFilter
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
+from equijoins import matched, seen
 
 from sparkbeam import Join, PipelineFailed, SparkRunner, as_dataframe
 from sparkbeam.batch import side_probe
@@ -59,17 +59,7 @@ def joined(spark: Any, how: str, small: str, **options: Any) -> tuple[beam.Pipel
     one = p | "one" >> beam.Create(left) | "a" >> beam.Map(equijoins.counted)
     other = p | "other" >> beam.Create(right) | "b" >> beam.Map(equijoins.counted)
     found = (one, other) | Join(on=lambda e: e, how=how, result=lambda key, a, b: (a, b), **options)
-    pairs: list[Any] = [(a, b) for a in left for b in right if a == b]
-    alone: list[Any] = [(a, None) for a in left if a not in right]
-    expected = {
-        "inner": pairs,
-        "left": pairs + alone,
-        "right": pairs + [(None, b) for b in right if b not in left],
-        "outer": pairs + alone + [(None, b) for b in right if b not in left],
-        "semi": [(a, None) for a in left if a in right],
-        "anti": alone,
-    }[how]
-    assert_that(found, equal_to(expected))
+    assert_that(found, equal_to(matched(left, right, how)))
     return p, [len(left), len(right)]
 
 
@@ -77,11 +67,6 @@ def ran(p: beam.Pipeline) -> Any:
     result: Any = p.run()
     result.wait_until_finish()
     return result
-
-
-def counted(result: Any) -> list[int]:
-    seen = MetricsFilter().with_namespace("equijoins")
-    return sorted(n.committed for n in result.metrics().query(seen)["counters"])
 
 
 def kept(spark: Any) -> int:
@@ -98,7 +83,7 @@ class TestASmallSide:
         before = kept(spark)
         p, counts = joined(spark, how, small)
         result = ran(p)
-        assert counted(result) == sorted(counts)
+        assert seen(result) == sorted(counts)
         assert kept(spark) == before
         assert [look.side.side for look in looks] == ([] if how == "outer" else [small])
         large = {"left": "right", "right": "left"}[small]
@@ -116,7 +101,7 @@ class TestASmallSide:
         before = kept(spark)
         p, counts = joined(spark, "inner", "right")
         result = ran(p)
-        assert counted(result) == sorted(counts)
+        assert seen(result) == sorted(counts)
         assert kept(spark) == before
         assert [(look.is_broadcast, look.keys) for look in looks] == [(False, None)]
         assert "sort-merge" in result.explain().joins
@@ -182,10 +167,7 @@ class TestASmallSide:
         )
         assert_that(few | "n" >> beam.combiners.Count.Globally(), equal_to([len(SMALL)]), "few")
         assert_that(many | "m" >> beam.combiners.Count.Globally(), equal_to([len(LARGE)]), "many")
-        pairs: list[Any] = [(a, b) for a in LARGE for b in SMALL if a == b]
-        semi: list[Any] = [(a, None) for a in LARGE if a in SMALL]
-        alone: list[Any] = [(a, None) for a in LARGE if a not in SMALL]
-        whole = {"inner": pairs, "left": pairs + alone, "semi": semi, "anti": alone}[how]
+        whole = matched(LARGE, SMALL, how)
         assert_that(again, equal_to([pair for pair in whole if pair[0] in SMALL]), "again")
         ran(p)
 

@@ -55,12 +55,6 @@ def test_packages_are_settings_of_a_new_session_beside_those_of_the_user() -> No
     assert problems(options) == []
 
 
-@pytest.mark.parametrize("given", ["x", "a:b", "a b:c:d", "a:b:c:d", "https://a/b.jar"])
-def test_what_is_no_package_is_an_error(given: str) -> None:
-    [problem] = problems(SparkBeamOptions([f"--spark_packages={given}"]))
-    assert "is not a Maven package: use GROUP:ARTIFACT:VERSION" in problem
-
-
 def test_a_package_for_another_spark_is_an_error_that_names_both() -> None:
     package = "--spark_packages=org.apache.spark:spark-avro_2.13:1.6.0"
     [problem] = problems(SparkBeamOptions([package]))

@@ -2,7 +2,6 @@
 
 import os
 import stat
-import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
@@ -12,14 +11,17 @@ from threading import Barrier
 
 import apache_beam as beam
 import pytest
+from command import attempt
 from in_process import Point, Spark, StreamingRunner
 
+from sparkbeam.common import temporary_folders
 from sparkbeam.common import temporary_folders as temporaries
 from sparkbeam.common.temporary_folders import RunFolder, remove_abandoned, served_folder
 
 LEAVE = """
 import os
 from pathlib import Path
+from sparkbeam.common import temporary_folders
 from sparkbeam.common.temporary_folders import RunFolder
 folder = RunFolder("checkpoint")
 Path(folder.name, "state").write_text("private")
@@ -38,8 +40,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def left_behind() -> Path:
     """A folder of a process that has been killed."""
-    done = subprocess.run([sys.executable, "-c", LEAVE], capture_output=True, text=True)
-    return Path(done.stdout.strip())
+    return Path(attempt(sys.executable, "-c", LEAVE).stdout.strip())
 
 
 def test_nobody_else_can_look_into_it() -> None:
@@ -56,6 +57,7 @@ def test_nobody_else_can_look_into_it() -> None:
 def test_the_next_start_removes_what_a_killed_process_has_left() -> None:
     left = left_behind()
     assert (left / "state").exists()
+    temporary_folders._remove_abandoned.cache_clear()
     in_use = RunFolder("side")
     assert not left.exists()
     remove_abandoned()

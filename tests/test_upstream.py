@@ -9,7 +9,6 @@ import os
 import pickle
 import random
 import subprocess
-import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -60,6 +59,7 @@ from apache_beam.typehints.schemas import typing_from_runner_api, typing_to_runn
 from apache_beam.utils.counters import CounterFactory
 from apache_beam.utils.timestamp import MAX_TIMESTAMP, MIN_TIMESTAMP, Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
+from command import python
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from own_sources import sources
@@ -384,10 +384,6 @@ class TestUserCode:
         if len(text) < 28:
             exact = coders.DecimalCoder().encode(Decimal(text))
             assert exact == coder_impl.DecimalCoderImpl().encode(Decimal(text))
-
-    def test_a_decimal_without_a_value_is_an_error_of_the_coder(self) -> None:
-        with pytest.raises(ValueError, match="Beam's coder of decimals cannot encode NaN"):
-            coders.DecimalCoder().encode(Decimal("NaN"))
 
     def test_what_is_gathered_for_parquet_is_known(self) -> None:
         schema = pa.schema([("left", pa.int64())])
@@ -944,7 +940,7 @@ class TestSpark:
             "builtins.__import__ = checked\n"
             "import sparkbeam.io, sparkbeam.runner.spark_runner, sparkbeam.worker.batch.stage\n"
         )
-        subprocess.run([sys.executable, "-c", program], check=True)
+        python("-c", program)
 
     def test_pyspark_makes_a_user_defined_type_of_what_a_schema_says(self) -> None:
         from pyspark.sql import types

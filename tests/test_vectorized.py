@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from noting import found, note, noted
+from plans import planned
 
-from sparkbeam import ConfigurationError, PipelineFailed, SparkRunner, VectorizedCombineFn
+from sparkbeam import PipelineFailed, VectorizedCombineFn
 from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.columns.python_types import INT
 from sparkbeam.explain.aggregations import aggregations
 from sparkbeam.io import ReadFromArrow
-from sparkbeam.options import spark_options
 from sparkbeam.worker.value_columns import column_of_values
 
 ROWS = 60
@@ -227,11 +227,8 @@ def test_it_is_a_combine_fn_as_any_other(how: Callable[[Any], Any]) -> None:
 
 
 def test_an_explanation_says_that_it_is_over_columns() -> None:
-    runner = SparkRunner()
-    p = beam.Pipeline(runner)
-    pairs = p | ReadFromArrow([0], events, Event) | beam.Map(lambda e: (e.key, e.value))
-    _ = pairs | beam.CombinePerKey(Moments())
-    told = aggregations(runner._plan(p, spark_options.checked(p.options)))
+    pairs = ReadFromArrow([0], events, Event) | beam.Map(lambda e: (e.key, e.value))
+    told = aggregations(planned(lambda p: p | pairs | beam.CombinePerKey(Moments())))
     assert "Moments has a vectorized form" in " ".join(told.split())
 
 
@@ -349,12 +346,3 @@ def test_what_is_wrong_names_the_step(fn: Any, message: str, windows: str) -> No
     with pytest.raises(PipelineFailed, match=message) as failure:
         results(BatchRunner(), windows, "per key", fn)
     assert "Combine" in str(failure.value)
-
-
-@pytest.mark.parametrize("kind", [None, pa.string(), pa.struct({"a": pa.int32()}), pa.struct({})])
-def test_a_type_that_accumulators_cannot_have_is_an_error(kind: Any) -> None:
-    class Other(Greatest):
-        accumulator_type = kind
-
-    with pytest.raises(ConfigurationError, match=r"^The accumulator_type of Other is .*int64"):
-        results(BatchRunner(), "fixed", "per key", Other())

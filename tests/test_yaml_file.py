@@ -7,10 +7,11 @@ import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import apache_beam as beam
 import grpc
+import misuse
 import pytest
 from apache_beam.utils import subprocess_server
 from click.testing import CliRunner, Result
@@ -90,58 +91,21 @@ def circle(*names: str) -> str:
     return "\n".join(["pipeline:", "  transforms:", *lines])
 
 
-@pytest.mark.parametrize(
-    ("text", "told"),
-    [
-        (circle("A", "B"), "form a cycle: A reads B reads A."),
-        (
-            circle("A")
-            .replace("input: A", "input: [B, A.bad]")
-            .replace("{x: x}", "{x: x}, error_handling: {output: bad}")
-            + "\n  - {type: Create, name: B, config: {elements: [{x: 1}]}}",
-            "form a cycle: A reads A.",
-        ),
-        (
-            PIPELINE.replace("type: WriteToText", "type: Create").replace(
-                "path: out", "elements: [1]"
-            ),
-            "reads no other transform: leave out its 'input'.",
-        ),
-        (circle("A", "B", "C"), "form a cycle: A reads B reads C reads A."),
-        (PIPELINE.replace("MapToFields", "MapToField"), 'type MapToField for "MapToField" at line'),
-        (PIPELINE.replace("[{word: a}", "[{word: a"), "line 5, column"),
-        (PIPELINE.replace("default()", "defau()"), "No filter named 'defau'"),
-        (PIPELINE.replace("type: chain", "kind: chain"), "'kind' was unexpected"),
-        (f"{PIPELINE}options: {{spark_parallelism: 0}}", "--spark_parallelism=0"),
-        (f"{PIPELINE}options: [a]", "its 'options', if any, must also be a dictionary."),
-        ("", "'pipeline.yaml' is not a Beam YAML pipeline: it must be a dictionary with the key"),
-        ("- pipeline", "must be a dictionary with the key 'pipeline'"),
-        (PIPELINE.replace("MapToFields", "MapToField"), "use MapToFields."),
-        (PIPELINE.replace("type: Combine", "\ttype: Combine"), "found character"),
-    ],
-)
-def test_a_wrong_pipeline_is_a_short_error_with_the_place(text: str, told: str) -> None:
+def wrong(text: str) -> NoReturn:
+    """Run a pipeline that is wrong; its error is short, and has no secret."""
     result = run(text)
     assert result.exit_code in (1, 2)
-    assert told in " ".join(result.stderr.split())
     assert "Traceback" not in result.output
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        # The error of each shows a part of the file.
-        f"{{type: chain, transforms: {{type: X, config: {{password: {SECRET}}}}}}}",
-        f"'password: {SECRET}'",
-        f"{{a: [{{config: {{password: {SECRET}, url: 'x}}",
-        f"{{a: {'x' * 60}, password: {SECRET}, b: ]}}",
-    ],
-)
-def test_the_error_of_a_wrong_pipeline_has_no_secret(text: str) -> None:
-    result = run(f"pipeline: {text}")
-    assert result.exit_code == 1
-    assert result.stderr.startswith("Error: ")
     assert SECRET not in result.output
+    usage, _, told = " ".join(result.stderr.split()).partition("Error: ")
+    assert not usage or usage.startswith("Usage: "), result.stderr
+    raise misuse.Error(told)
+
+
+@pytest.mark.usefixtures("alone")
+@misuse.table(__file__)
+def test_a_wrong_pipeline_is_a_short_error_with_the_place(call: misuse.Call) -> None:
+    misuse.check(call, globals())
 
 
 def test_a_failing_function_is_a_short_error_with_its_step() -> None:
@@ -169,12 +133,6 @@ def test_beams_own_command_refuses_the_same_for_the_same_reason(step: str) -> No
         beams.run(own)
     (told,) = [line for line in result.stderr.splitlines() if line.startswith("Error: ")]
     assert told == f"Error: {' '.join(str(caught.value).split())}"
-
-
-def test_a_missing_file_is_named() -> None:
-    result = CliRunner().invoke(main, ["yaml", "missing.yaml"])
-    assert result.exit_code == 2
-    assert "There is no file 'missing.yaml'." in result.stderr
 
 
 def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -262,28 +220,6 @@ pipeline:
 providers:
   - {type: KIND, config: CONFIG, transforms: {WriteToJson: "mine:write:v1"}}
 """
-CROSS_LANGUAGE = ("'WriteToJson' cannot run on Spark", "cross-language")
-
-
-@pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize(
-    ("kind", "config", "told"),
-    [
-        ("javaJar", "{jar: 'https://localhost:1/a.jar'}", CROSS_LANGUAGE),
-        ("mavenJar", "{artifact_id: a, group_id: b, version: '1'}", CROSS_LANGUAGE),
-        ("beamJar", "{gradle_target: 'sdks:java:io:expansion-service:shadowJar'}", CROSS_LANGUAGE),
-        ("remote", "{address: 'localhost:1'}", CROSS_LANGUAGE),
-        ("docker", "{image: 'a/b:1'}", ("type docker at line", "Use a provider of type python")),
-    ],
-)
-def test_providers_of_the_user_in_other_processes_are_refused(
-    kind: str, config: str, told: tuple[str, ...]
-) -> None:
-    result = run(OF_USER.replace("KIND", kind).replace("CONFIG", config))
-    assert result.exit_code == 1
-    (line,) = result.stderr.splitlines()
-    assert all(words in line for words in told)
-
 
 WITH_PACKAGES = """
 pipeline:
@@ -309,19 +245,3 @@ def test_packages_that_are_installed_are_used() -> None:
     result = run(WITH_PACKAGES)
     assert result.exit_code == 0, result.output
     assert written() == ["5"]
-
-
-@pytest.mark.usefixtures("alone")
-@pytest.mark.parametrize(
-    ("package", "other", "told"),
-    [
-        ("PyYAML>=5", "PyYAML>=5000", "Twice"),
-        ("PyYAML>=5", "https://localhost:1/none.zip", "Twice"),
-        ("[click]", "[none-of-that-name]", "MapToFields-python"),
-    ],
-)
-def test_packages_that_are_not_installed_are_named(package: str, other: str, told: str) -> None:
-    result = run(WITH_PACKAGES.replace(package, other))
-    wanted = f"{told} needs packages that are not installed here: '{other.strip('[]')}'."
-    assert wanted in " ".join(result.stderr.split())
-    assert "Traceback" not in result.output

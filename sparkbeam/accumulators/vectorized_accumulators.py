@@ -28,7 +28,7 @@ from sparkbeam.accumulators.vectorized_accumulator import (
     record_of,
 )
 from sparkbeam.columns.order import sums_of
-from sparkbeam.columns.python_types import BOOL, FLOAT, INT, Opaque, RecordShape, Scalar, Shape
+from sparkbeam.columns.python_types import BOOL, FLOAT, Opaque, RecordShape, Shape
 from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
 
 _Places = npt.NDArray[np.intp]
@@ -63,9 +63,6 @@ class _Count(VectorizedAccumulator):
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         return numbers.tolist()
 
-    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
-        return pa.array(numbers), INT
-
 
 class _Sum(VectorizedAccumulator):
     """Sums of whole numbers, or of floats one after the other: their order makes a difference."""
@@ -92,9 +89,6 @@ class _Sum(VectorizedAccumulator):
 
     def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
         return _sums_apart(numbers, places, counts)
-
-    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
-        return pa.array(numbers), _number(numbers.dtype)
 
 
 class _Extreme(VectorizedAccumulator):
@@ -135,9 +129,6 @@ class _Extreme(VectorizedAccumulator):
         if _has_both_zeros(numbers):
             return None
         return combined_apart(self._ufunc, numbers, places, len(counts))
-
-    def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
-        return pa.array(numbers), _number(numbers.dtype)
 
 
 class _Top(_Extreme):
@@ -393,10 +384,6 @@ def _whole(values: list[int]) -> Numbers | None:
         return np.array(values, np.int64)
     except OverflowError:
         return None
-
-
-def _number(kind: Kind) -> Scalar:
-    return INT if kind == INTS else FLOAT
 
 
 _COUNT, _SUM, _MEAN = _Count(), _Sum(), _Mean()

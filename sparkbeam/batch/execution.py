@@ -28,6 +28,7 @@ from pyspark.sql import functions as sf
 from sparkbeam.batch.exchange import ROW_TYPE, exchanged, impulses
 from sparkbeam.batch.side_input_collection import SideInputStore
 from sparkbeam.batch.side_probe import MeasuredSide, broadcast_bytes
+from sparkbeam.batch.small_pipelines import roots_and_others
 from sparkbeam.batch.spark_join import joined
 from sparkbeam.batch.spilled_rows import SpilledFiles
 from sparkbeam.connectors import query_frames, source_frames
@@ -53,6 +54,7 @@ from sparkbeam.wire.output_lines import OutputSpec
 from sparkbeam.wire.parquet_splits import ParquetFiles
 from sparkbeam.wire.reports import Reporter
 from sparkbeam.wire.rows import METRICS_TAG
+from sparkbeam.worker.batch.small_pipeline import SmallPipeline
 from sparkbeam.worker.batch.stage import StageTask
 from sparkbeam.worker.connectors.sink_cells import plain_row
 from sparkbeam.worker.connectors.spark_rows import RowSource, SparkRowCells
@@ -147,9 +149,10 @@ class BatchExecution:
             ConfigurationError: the session lacks what the plan needs.
         """
         require_partitions(self._session)
-        reports = []
+        reports: list[bytes] = []
         try:
-            for stage in self._stages():
+            stages, reports = self._run_if_small(self._stages())
+            for stage in stages:
                 reports += self._collect_side_inputs(stage)
                 self._measure_small_sides(stage)
                 self._compose(stage)
@@ -159,6 +162,43 @@ class BatchExecution:
         finally:
             self._release()
         return reports
+
+    def _run_if_small(self, stages: list[Stage]) -> tuple[list[Stage], list[bytes]]:
+        """Run a small pipeline in one stage of Spark, where it would read a shuffle in one task.
+
+        Returns:
+            The stages that are left, and the reports if none are.
+        """
+        is_one_task = self._parallelism == 1 or (
+            self._parallelism is None and sessions.is_adaptive(self._session)
+        )
+        is_possible = is_one_task and sessions.is_local(self._session) and not self._repeatable
+        found = roots_and_others(self._plan) if is_possible else None
+        if found is None:
+            return stages, []
+        roots, others = found
+        small = SmallPipeline(
+            tuple(map(self._task, roots)), tuple(map(self._task, others)), self._kept.folder
+        )
+        self._proceed()
+        self._describe(f"Runs {'; '.join(stage.name for stage in stages)}")
+        rows = impulses(self._session, small.tasks).mapInArrow(
+            _named(small, "all stages", roots[0].name), ROW_TYPE
+        )
+        reports: list[bytes] = collected(rows.select("value")).column(0).to_pylist()
+        self._tell(reports)
+        count, left = small.left()
+        if not left.paths:
+            return [], reports
+        rows = impulses(self._session, len(left.paths)).mapInArrow(
+            _named(left, "rows", roots[0].name), ROW_TYPE
+        )
+        self._open["small"] = rows.where(sf.col("tag") == METRICS_TAG)
+        done = [*roots, *others[:count]]
+        for stage in done:
+            self._output[stage.id] = rows
+            self._persisted[stage.id] = MaterializedFrame(rows)
+        return [stage for stage in others if stage not in done], []
 
     def _release(self) -> None:
         for persisted in self._persisted.values():
@@ -201,21 +241,13 @@ class BatchExecution:
         stage = self._with_measured_join(stage)
         root = self._plan.source_of(stage)
         source, table = (None, None) if root is None else self._source(root)
-        task = StageTask(
-            run_id=self._run_id,
-            stage=stage,
+        task = replace(
+            self._task(stage),
             side_inputs={
                 (side_input.transform_id, side_input.local_name): self._side_inputs.data(side_input)
                 for side_input in stage.side_inputs
             },
-            reporter=self._reporter,
-            tasks=self._tasks(stage),
             source=source,
-            repeatable=self._repeatable,
-            output=self._output_spec,
-            environment=self._environment,
-            reports=self._reports,
-            number=self._number,
             partners=self._partners(stage),
             keeps={
                 port.tag: self._kept.folder for port in stage.ports if port.tag in self._plan.kept
@@ -223,7 +255,7 @@ class BatchExecution:
             kept=self._spilled_files(stage),
         )
         rows = self._input(stage) if table is None else table
-        rows = rows.mapInArrow(_named(task), ROW_TYPE)
+        rows = rows.mapInArrow(_named(task, stage.id, stage.name), ROW_TYPE)
         if self._reads(stage) > 1:
             self._persisted[stage.id] = self._materialize(stage, rows)
             rows = self._persisted[stage.id].rows
@@ -231,6 +263,21 @@ class BatchExecution:
         else:
             self._open[stage.id] = rows
         self._output[stage.id] = rows
+
+    def _task(self, stage: Stage) -> StageTask:
+        """Return the task of a stage without what is only known when its input is composed."""
+        return StageTask(
+            run_id=self._run_id,
+            stage=stage,
+            side_inputs={},
+            reporter=self._reporter,
+            tasks=self._tasks(stage),
+            repeatable=self._repeatable,
+            output=self._output_spec,
+            environment=self._environment,
+            reports=self._reports,
+            number=self._number,
+        )
 
     def _materialize(self, stage: Stage, rows: Any) -> MaterializedFrame:
         """Keep the rows of a stage for its readers; they compute them again only if that is safe.
@@ -308,6 +355,8 @@ class BatchExecution:
         if self._plan.kept.isdisjoint(stage.inputs):
             return None
         (tag,) = stage.inputs
+        if self._plan.producer(tag).id in self._persisted:
+            return None
         return self._kept.paths(tag)
 
     def _tasks(self, stage: Stage) -> int:
@@ -458,10 +507,10 @@ class BatchExecution:
         return union(list(self._open.values())).select("value")
 
 
-def _named(task: StageTask) -> Any:
+def _named(task: Any, stage: str, name: str) -> Any:
     """Return the task as a function named after the stage, for Spark's plans and UI."""
     function: Any = functools.partial(task)
-    function.__name__ = shorten(f"{task.stage.id}: {task.stage.name}", 80, placeholder=" …")
+    function.__name__ = shorten(f"{stage}: {name}", 80, placeholder=" …")
     return function
 
 

@@ -17,15 +17,15 @@ _MARK = "owner"
 class RunFolder(tempfile.TemporaryDirectory[str]):
     """Private folder, by default under the system's temporary folder.
 
-    A file in it stays locked while the process lives. Folders left by dead processes are removed
-    first.
+    A file in it stays locked while the process lives. The first folder of a process removes those
+    that dead processes have left.
 
     Args:
         kind: its purpose, as a part of its name.
     """
 
     def __init__(self, kind: str, under: Path | None = None) -> None:
-        remove_abandoned(under)
+        _remove_abandoned(under)
         super().__init__(prefix=f"{_PREFIX}{kind}-", dir=under)
         new = Path(self.name, f"{_MARK}.new")
         self._owner = new.open("wb")
@@ -72,3 +72,7 @@ def remove_abandoned(under: Path | None = None) -> None:
                 with os.fdopen(mark, "wb") as opened:
                     fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
                     shutil.rmtree(folder, ignore_errors=True)
+
+
+_remove_abandoned = functools.cache(remove_abandoned)
+"""Once a process: a temporary folder may have thousands of files."""

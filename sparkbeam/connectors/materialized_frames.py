@@ -14,10 +14,6 @@ from sparkbeam.spark.capabilities import Capability, has, refuses
 from sparkbeam.upstream.spark import local_checkpoint
 
 
-def nothing() -> None:
-    """Release nothing."""
-
-
 @dataclass(frozen=True)
 class MaterializedFrame:
     """Rows that several readers read.
@@ -27,14 +23,14 @@ class MaterializedFrame:
     """
 
     rows: Any
-    release: Callable[[], object] = nothing
+    release: Callable[[], object] = lambda: None
 
 
 def materialize(
     session: Any,
     rows: Any,
     folder: str | None = None,
-    begin: Callable[[], None] = nothing,
+    begin: Callable[[], None] = lambda: None,
 ) -> MaterializedFrame | None:
     """Keep the rows of a DataFrame; None if the session does not allow it.
 

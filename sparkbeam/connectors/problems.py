@@ -1,12 +1,15 @@
 """Remedies for Spark's errors about data sources."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pyspark
 
 from sparkbeam.common.database_errors import is_of_database, without_values
 from sparkbeam.common.display_text import beginning
 from sparkbeam.common.maven_packages import DRIVERS, package_for
+from sparkbeam.errors import ConfigurationError
 from sparkbeam.plan.redaction import Redaction
 from sparkbeam.plan.spark_io import Options
 from sparkbeam.spark.kafka_errors import kafka_remedy
@@ -89,6 +92,24 @@ def problem(error: Exception, format: str | None, options: Options) -> str:
     if format == "jdbc" or is_of_database(f"{error} {deeper}"):
         cause = without_values(cause)
     return f"{_sentence(beginning(cause, _LONGEST, hide))} {_remedy(str(error), format, options)}"
+
+
+@contextmanager
+def spark_cannot(what: str, format: str | None, options: Options) -> Iterator[None]:
+    """Raise errors of Spark as a ConfigurationError without secrets; others of that type stay.
+
+    Args:
+        what: what Spark cannot do, as ``read the table``.
+        format: see :func:`problem`, as for ``options``.
+    """
+    try:
+        yield
+    except ConfigurationError:
+        raise
+    except Exception as error:
+        raise ConfigurationError(
+            f"Spark cannot {what}: {problem(error, format, options)}"
+        ) from None
 
 
 def _causes(text: str) -> list[str]:

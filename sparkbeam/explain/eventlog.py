@@ -51,14 +51,12 @@ class EventLog:
         run: PipelineRun,
         redaction: Callable[[str], str],
         name: str,
-        post: Callable[[Any, dict[str, Any]], None] = post_event,
     ) -> None:
         self._session = session
         self._plan = plan
         self._run = run
         self._redaction = redaction
         self._title = self._shown(f"Beam pipeline '{name}'", _MOST_OF_NAME)
-        self._post = post
         self._id: int | None = None
 
     def begin(self, *_: object) -> None:
@@ -118,7 +116,7 @@ class EventLog:
     def _tell(self, kind: str, content: dict[str, Any]) -> None:
         event = {"Event": f"{_PREFIX}{kind}", "executionId": self._id, **content}
         try:
-            self._post(self._session, event)
+            post_event(self._session, event)
         except Exception as error:
             _logger.debug("Spark's event log rejects %s: %s", kind, error)
 

@@ -11,7 +11,7 @@ from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.errors import CheckpointFailed, ConfigurationError, SparkBeamError
 from sparkbeam.inspection.key_records import StateItem, record_items, session_item
 from sparkbeam.inspection.stage_coders import StepCoders, Undecoded, as_json, as_text, time_text
-from sparkbeam.inspection.state_reader import ROOT, Entries, Store
+from sparkbeam.inspection.state_reader import ROOT, Entries, SparkStore
 from sparkbeam.plan.addresses import addresses
 from sparkbeam.plan.fingerprint import Parts, differences, fingerprint, unreadable_format
 from sparkbeam.plan.layers import topology
@@ -88,7 +88,7 @@ class StoredState:
 
     location: str
     steps: tuple[StatefulStep, ...]
-    store: Store = field(repr=False)
+    store: SparkStore = field(repr=False)
     trusted: bool
 
     def states(self, name: str, key: str | None = None) -> Iterator[KeyState]:
@@ -157,7 +157,7 @@ class StoredState:
                 yield from _keys({**of_roots[shard], **entries}, step, known)
 
 
-def read_state(location: str, store: Store, plan: Plan | None = None) -> StoredState:
+def read_state(location: str, store: SparkStore, plan: Plan | None = None) -> StoredState:
     """Return the state under a checkpoint.
 
     Args:

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterator, Mapping
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, Protocol
+from typing import Any
 
 from sparkbeam.common.display_text import line, shortened
 from sparkbeam.errors import CheckpointFailed
@@ -19,26 +19,10 @@ _STATE = "state"
 _MOST = 300
 
 
-class Store(Protocol):
-    """State of a query as of its last committed micro-batch."""
-
-    def roots(self) -> Iterator[tuple[int, int, bytes]]:
-        """Yield the operator, the shard and the root entry of each shard of each operator.
-
-        Raises:
-            CheckpointFailed: there is no readable state.
-        """
-
-    def entries(self, operator: int, prefix: bytes) -> Iterator[tuple[int, Entries]]:
-        """Yield an operator's entries whose names begin with a prefix, by shard.
-
-        Raises:
-            CheckpointFailed: there is no readable state.
-        """
-
-
 class SparkStore:
-    """Reads with a Spark session whose processes can see the checkpoint.
+    """State of a query as of its last committed micro-batch.
+
+    It is read with a Spark session whose processes can see the checkpoint.
 
     Args:
         session: returns the session, on first use.
@@ -59,6 +43,11 @@ class SparkStore:
         return last[0]
 
     def roots(self) -> Iterator[tuple[int, int, bytes]]:
+        """Yield the operator, the shard and the root entry of each shard of each operator.
+
+        Raises:
+            CheckpointFailed: there is no readable state.
+        """
         _, session = self._batch, self._session()
         try:
             metadata = session.read.format("state-metadata").load(self._location)
@@ -71,6 +60,11 @@ class SparkStore:
                     yield operator, shard, entries[ROOT]
 
     def entries(self, operator: int, prefix: bytes) -> Iterator[tuple[int, Entries]]:
+        """Yield an operator's entries whose names begin with a prefix, by shard.
+
+        Raises:
+            CheckpointFailed: there is no readable state.
+        """
         try:
             frame = (
                 self._session()

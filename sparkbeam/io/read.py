@@ -16,7 +16,7 @@ from sparkbeam.common.entry_points import SOURCES, function
 from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve, source_frames
 from sparkbeam.connectors.hook_errors import hook_errors
-from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.problems import spark_cannot
 from sparkbeam.connectors.schemas import METADATA, field_at, row_type
 from sparkbeam.connectors.storage import FILE_FORMATS
 from sparkbeam.connectors.written_schemas import written_schema
@@ -210,18 +210,13 @@ class ReadFromSpark(beam.PTransform[PBegin, PCollection[Any]]):
         written = None if streaming else written_schema(session, spec)
         if written is not None:
             return written
+        asking = spark_cannot(f"determine the schema of {spec.what}", spec.format, spec.options)
         try:
-            with no_foreign_types() as met:
+            with asking, no_foreign_types() as met:
                 frame = source_frames.loaded(session, spec, streaming=streaming)
                 found: StructType = frame.schema
         except ConfigurationError as error:
             raise ConfigurationError(f"'{self.label}': {error}") from None
-        except Exception as error:
-            # Spark's own text may contain options.
-            raise ConfigurationError(
-                f"'{self.label}': Spark cannot determine the schema of {spec.what}: "
-                f"{problem(error, spec.format, spec.options)}"
-            ) from None
         names = [*(self._columns or ()), *self._times()]
         of_files = streaming or any(name.split(".")[0] == METADATA.name for name in names)
         if not spec.format and of_files:

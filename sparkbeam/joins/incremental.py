@@ -21,6 +21,7 @@ from sparkbeam.common import arguments
 from sparkbeam.errors import ConfigurationError
 
 _LEFT, _RIGHT = 0, 1
+_Pair = typehints.Tuple
 _MOST_SECONDS = 1e9
 _STEP = Duration(micros=1000)
 """The smallest difference in Beam's encoded timestamps."""
@@ -59,12 +60,12 @@ class IncrementalJoin(beam.PTransform[Any, Any]):
         (key, left), (right_key, right) = map(_types, pcolls)
         key = key if key == right_key else Any
         sides = [
-            side | name >> _sided(number).with_output_types(_pair(key, _pair(int, Any)))
+            side | name >> _sided(number).with_output_types(_Pair[key, _Pair[int, Any]])
             for number, (side, name) in enumerate(zip(pcolls, ("Left", "Right"), strict=True))
         ]
         of_left, of_right = coders.registry.get_coder(left), coders.registry.get_coder(right)
         pairs = beam.ParDo(_join_fn(of_left, of_right, self._ttl)).with_output_types(
-            _pair(key, _pair(left, right))
+            _Pair[key, _Pair[left, right]]
         )
         return tuple(sides) | beam.Flatten() | "Join" >> pairs
 
@@ -81,10 +82,6 @@ def _types(pcoll: beam.PCollection[Any]) -> tuple[Any, Any]:
         key, value = kind.tuple_types
         return key, value
     return Any, Any
-
-
-def _pair(first: Any, second: Any) -> Any:
-    return typehints.Tuple[first, second]
 
 
 def _join_fn(

@@ -36,7 +36,7 @@ class ReadBytes:
         sizes = [self._of_source(source) for source in sources]
         roots = [stage for stage in stages if stage.exchange is Exchange.IMPULSE]
         multiplies = any(map(_multiplies, stages))
-        sizes += [_of_root(stage, multiplies=multiplies) for stage in roots]
+        sizes += [bytes_of_root(stage, multiplies=multiplies) for stage in roots]
         known = [size for size in sizes if size is not None]
         return sum(known) if len(known) == len(sizes) else None
 
@@ -60,8 +60,12 @@ def _before(plan: Plan, tags: tuple[int, ...]) -> tuple[list[Stage], list[Source
     return list(stages.values()), list(sources.values())
 
 
-def _of_root(stage: Stage, *, multiplies: bool) -> float | None:
-    """Return the bytes read by a stage that has no input."""
+def bytes_of_root(stage: Stage, *, multiplies: bool = False) -> float | None:
+    """Return the bytes read by a stage that has no input; None if they are not known.
+
+    Args:
+        multiplies: a step may make many elements of one, so values of a Create tell nothing.
+    """
     sizes = []
     for transform in parsed(stage).transforms.values():
         fn = dofn_of(transform)

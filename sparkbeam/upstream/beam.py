@@ -12,7 +12,7 @@ import operator
 import random
 import threading
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from types import CodeType, SimpleNamespace
 from typing import Any, Literal, NamedTuple
 
 from apache_beam import pvalue
@@ -46,15 +46,30 @@ def function_of_map(process: Any) -> Callable[..., Any] | None:
 
     Map passes further arguments on unchanged.
     """
+    return _wrapped(process, *_CODES_OF_MAP)
+
+
+def _wrapped(process: Any, *codes: CodeType) -> Callable[..., Any] | None:
+    """Return the function that a function with one of these codes calls; None for others."""
     # In a worker it comes out of a pickle, with code of its own that is equal.
-    if getattr(process, "__code__", None) not in _CODES_OF_MAP:
+    if getattr(process, "__code__", None) not in codes:
         return None
     function: Callable[..., Any] = _captured(process, "fn")
     return function
 
 
+def _code_within(function: Any, **attributes: Any) -> CodeType:
+    """Return the code of the function that another one defines, by its attributes."""
+    (found,) = (
+        code
+        for code in function.__code__.co_consts
+        if all(getattr(code, name, None) == value for name, value in attributes.items())
+    )
+    return found
+
+
 _FUNCTIONS: tuple[Callable[..., Any], ...] = (lambda one: one, lambda one, more: one)
-_CODES_OF_MAP = frozenset(core.Map(function).dofn.process.__code__ for function in _FUNCTIONS)
+_CODES_OF_MAP = [core.Map(function).dofn.process.__code__ for function in _FUNCTIONS]
 
 
 def is_filled_in(default: Any) -> bool:
@@ -84,9 +99,7 @@ def tuples_of_cogroup(process: Any) -> tuple[str, ...] | None:
     The function replaces the dict in a pair of key and dict by the tuple of its values. None for
     others.
     """
-    if getattr(process, "__code__", None) != _CODE_OF_MAP_TUPLE:
-        return None
-    function = _captured(process, "fn")
+    function = _wrapped(process, _CODE_OF_MAP_TUPLE)
     if getattr(function, "__code__", None) != _CODE_OF_RESTORING:
         return None
     restore = _captured(function, "restore_tags")
@@ -94,9 +107,7 @@ def tuples_of_cogroup(process: Any) -> tuple[str, ...] | None:
 
 
 def _collecting(process: Any) -> Callable[..., Any] | None:
-    if getattr(process, "__code__", None) != _CODE_OF_MAP_TUPLE:
-        return None
-    function: Callable[..., Any] = _captured(process, "fn")
+    function = _wrapped(process, _CODE_OF_MAP_TUPLE)
     return function if getattr(function, "__code__", None) == _CODE_OF_COLLECTING else None
 
 
@@ -106,32 +117,20 @@ def _captured(function: Any, name: str) -> Any:
 
 
 _CODE_OF_MAP_TUPLE = core.MapTuple(lambda key, value: key).dofn.process.__code__
-(_CODE_OF_COLLECTING,) = (
-    code
-    for code in util._CoGBKImpl.expand.__code__.co_consts
-    if getattr(code, "co_name", "") == "collect_values"
+_CODE_OF_COLLECTING = _code_within(util._CoGBKImpl.expand, co_name="collect_values")
+_CODE_OF_RESTORING = _code_within(
+    util.CoGroupByKey.expand, co_name="<lambda>", co_freevars=("restore_tags",)
 )
-
-
-_LAMBDAS = [
-    code
-    for code in util.CoGroupByKey.expand.__code__.co_consts
-    if getattr(code, "co_name", "") == "<lambda>"
-]
-(_CODE_OF_RESTORING,) = (code for code in _LAMBDAS if code.co_freevars == ("restore_tags",))
 (_CODE_OF_TUPLES,) = (
     code
-    for code in _LAMBDAS
-    if any(getattr(part, "co_name", "") == "<genexpr>" for part in code.co_consts)
+    for code in util.CoGroupByKey.expand.__code__.co_consts
+    if any(getattr(part, "co_name", "") == "<genexpr>" for part in getattr(code, "co_consts", ()))
 )
 
 
 def function_of_filter(process: Any) -> Callable[..., Any] | None:
     """Return the function wrapped by ``beam.Filter``; None for other DoFns."""
-    if getattr(process, "__code__", None) != _CODE_OF_FILTER:
-        return None
-    function: Callable[..., Any] = _captured(process, "fn")
-    return function
+    return _wrapped(process, _CODE_OF_FILTER)
 
 
 _CODE_OF_FILTER = core.Filter(lambda element: True).dofn.process.__code__
@@ -267,10 +266,8 @@ def aggregation_of(function: Any) -> Aggregation | None:
     return Aggregation(key_type, tuple(key["key_exprs"]), tuple(values))
 
 
-(_CODE_OF_AGGREGATION,) = (
-    code
-    for code in core._GroupAndAggregate.expand.__code__.co_consts
-    if getattr(code, "co_freevars", ()) == ("key_func", "value_func")
+_CODE_OF_AGGREGATION = _code_within(
+    core._GroupAndAggregate.expand, co_freevars=("key_func", "value_func")
 )
 
 
@@ -288,11 +285,7 @@ def fields_of_select(function: Any) -> dict[str, Callable[[Any], Any]] | None:
     return dict(_captured(function, "self")._fields)
 
 
-(_CODE_OF_SELECT,) = (
-    code
-    for code in core.Select.expand.__code__.co_consts
-    if getattr(code, "co_freevars", ()) == ("self",)
-)
+_CODE_OF_SELECT = _code_within(core.Select.expand, co_freevars=("self",))
 
 
 def handles_batches(fn: core.DoFn) -> bool:

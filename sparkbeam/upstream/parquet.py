@@ -122,7 +122,9 @@ class RowGroupSource(parquetio._ParquetSource):
             for name, file in known.items()
         }
         for part in parts:
-            if _has_rows(part, begins.get(part.source._file_name)):
+            at = begins.get(part.source._file_name)  # Unknown for a file that is not inspected.
+            start, stop = part.start_position, part.stop_position
+            if at is None or any(start <= begin < stop for begin in at):
                 yield part
 
     def _inspect(self, name: str) -> pq.ParquetFile | None:
@@ -146,13 +148,6 @@ class RowGroupSource(parquetio._ParquetSource):
         fewer._columns, fewer.needed = self.needed, None
         for table in fewer.read_records(file_name, range_tracker):
             yield _filled(table, schema)
-
-
-def _has_rows(part: iobase.SourceBundle, begins: list[int] | None) -> bool:
-    """Return whether row groups begin in a part of a file; True if unknown."""
-    if begins is None:
-        return True
-    return any(part.start_position <= begin < part.stop_position for begin in begins)
 
 
 def _filled(table: pa.Table, schema: pa.Schema) -> pa.Table:

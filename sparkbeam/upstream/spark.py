@@ -722,16 +722,11 @@ def ship(session: Any, path: str, *, module: bool = False) -> None:
 # A worker.
 
 
-class StateClient(NamedTuple):
-    """The connection over which a worker asks Spark for the contents of a map state."""
+def state_client(map_state: Any) -> tuple[str, Any, Any]:
+    """Return the connection over which a worker asks Spark for the contents of a map state.
 
-    name: str
-    file: Any
-    serializer: Any
-
-
-def state_client(map_state: Any) -> StateClient:
-    """Return the connection of a map state.
+    Returns:
+        The name of the state, the file of the connection and the serializer of its values.
 
     Raises:
         AttributeError: its internals differ; the public methods do the same, slower.
@@ -742,7 +737,7 @@ def state_client(map_state: Any) -> StateClient:
     if not {"stateName", "getValue", "updateValue", "removeKey"}.issubset(fields.keys()):
         raise AttributeError("MapStateCall has other fields")
     client = map_state._mapStateClient._stateful_processor_api_client
-    return StateClient(map_state._stateName, client.sockfile, client.pickleSer)
+    return map_state._stateName, client.sockfile, client.pickleSer
 
 
 def output_of_task() -> Any:

@@ -6,7 +6,6 @@ supervisor would. What it has committed is seen from outside, in its checkpoint.
 
 import os
 import random
-import signal
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ import ordered
 import paced
 import psutil
 import session_panes
+from command import kill, launch
 
 PROGRAMS = {
     "chained": chained,
@@ -182,22 +182,13 @@ class Killing:
 
     def _start(self) -> None:
         self._starts += 1
-        with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, "PYSPARK_PYTHON": sys.executable},
-                start_new_session=True,
-            )
+        environment = {**os.environ, "PYSPARK_PYTHON": sys.executable}
+        self._process = launch(self._command, self._log, env=environment)
 
     def _kill_program(self) -> None:
         """Kills the program's Python and its JVM, which are a group of processes."""
         assert self._process is not None
-        if self._process.poll() is None:
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+        kill(self._process)
 
     def _tend(self) -> None:
         """Starts the program again if it has died.

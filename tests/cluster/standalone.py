@@ -19,6 +19,7 @@ from typing import Any, Self
 
 import psutil
 import pyspark
+from command import launch
 from listening import free_ports
 
 _START_SECONDS = 150.0
@@ -157,16 +158,8 @@ class Cluster:
             env["TMPDIR"] = str(folder / host)
             (folder / host).mkdir(exist_ok=True)
         spark_class = Path(pyspark.__file__).parent / "bin" / "spark-class"
-        with (folder / f"{name}.log").open("wb") as log:
-            return subprocess.Popen(
-                [str(spark_class), daemon, *arguments],
-                cwd=folder,
-                env=env,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+        command = [spark_class, daemon, *arguments]
+        return launch(command, folder / f"{name}.log", cwd=folder, env=env)
 
     def _registered(self) -> int:
         try:

@@ -1,7 +1,6 @@
 """A program that knows no Spark, against a Spark Connect server in a process of its own."""
 
 import os
-import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
@@ -9,7 +8,7 @@ from pathlib import Path
 from textwrap import dedent
 
 import pytest
-from command import python
+from command import attempt, python
 from connect_server import ConnectServer
 from package_files import source, wheel
 from whole import is_whole
@@ -17,7 +16,6 @@ from without_packages import CLIENT, client_python, environment
 
 pytestmark = pytest.mark.long("a minute; test_connect.py has a session of Spark Connect")
 
-WAIT_SECONDS = 150
 TEXT = "the king and the fool and the storm\n" * 100
 
 
@@ -53,14 +51,8 @@ def test_beams_wordcount_runs_unmodified(
     source.write_text(TEXT)
     options = ["--runner=sparkbeam.SparkRunner", f"--spark_connect={server}"]
     options += [f"--input={source}", f"--output={target}"]
-    done = subprocess.run(
-        [interpreter, "-m", "apache_beam.examples.wordcount", *options],
-        env=variables,
-        capture_output=True,
-        text=True,
-        timeout=WAIT_SECONDS,
-        check=False,
-    )
+    program = [interpreter, "-m", "apache_beam.examples.wordcount", *options]
+    done = attempt(*program, environment=variables, seconds=150)
     assert done.returncode == 0, done.stderr
     lines = [line for file in tmp_path.glob("counts*") for line in file.read_text().splitlines()]
     assert dict(line.split(": ", 1) for line in lines) == {

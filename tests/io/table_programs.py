@@ -5,7 +5,6 @@ That is the PySpark of the tests, or else the older one that ``./dev`` puts into
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 
 import pyspark
 import pytest
+from command import Done, attempt
 
 from sparkbeam.common.maven_packages import released
 
@@ -31,7 +31,7 @@ _OLDER = Path(__file__).parents[2] / ".venv-tables"
 
 def run(
     systems: Sequence[str], program: str, *arguments: object, folder: Path | None = None
-) -> "subprocess.CompletedProcess[str]":
+) -> Done:
     """Run a program; skip the test where there is no PySpark for it, or no jar.
 
     Args:
@@ -41,14 +41,8 @@ def run(
         folder: its working directory.
     """
     path = [*_search_path(systems), *filter(None, sys.path)]
-    done = subprocess.run(
-        [sys.executable, program, *map(str, arguments)],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    variables = {"PYTHONPATH": os.pathsep.join(path)}
+    done = attempt(sys.executable, program, *arguments, folder=folder, more=variables)
     if done.returncode == NO_JAR:
         pytest.skip(f"Spark cannot get the jars of {systems}: {done.stderr}")
     return done

@@ -5,7 +5,6 @@ start. A reader looks at the folders all the time.
 """
 
 import signal
-import subprocess
 import threading
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,6 +14,7 @@ from pathlib import Path
 import files_program
 import pytest
 import table_programs
+from command import Done
 from files_program import WORDS, WRITES
 from sinks_program import WITHIN
 from word_files import place, read
@@ -36,7 +36,7 @@ POLLS_BY_KILL = 3
 LETTERS = "abcd"
 
 
-def run(folder: Path, *arguments: object) -> "subprocess.CompletedProcess[str]":
+def run(folder: Path, *arguments: object) -> Done:
     return table_programs.run([], files_program.__file__, folder, *arguments, folder=folder)
 
 

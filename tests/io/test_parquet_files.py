@@ -364,6 +364,7 @@ ONLY_SPARK: dict[str, Build] = {
     "a column of those": lambda read: read.spark.read.parquet(f"{read.folder}/parts").select("id"),
     "a table with buckets": in_buckets,
     "a table with padded texts": padded,
+    "what is cached": lambda read: read.few.cache(),
 }
 
 
@@ -372,16 +373,9 @@ def test_spark_reads_whatever_is_more_than_columns(spark: Any, folder: Path, nam
     try:
         assert files_of(spark, ONLY_SPARK[name](Tables(spark, folder)))[0] is None
     finally:
+        Tables(spark, folder).few.unpersist()
         for table in ("padded", "in_buckets"):
             spark.sql(f"DROP TABLE IF EXISTS {table}")
-
-
-def test_spark_reads_what_is_cached(spark: Any, folder: Path) -> None:
-    frame = spark.read.parquet(f"{folder}/few").cache()
-    try:
-        assert files_of(spark, spark.read.parquet(f"{folder}/few"))[0] is None
-    finally:
-        frame.unpersist()
 
 
 @pytest.mark.parametrize("time", ["day", "local", "i8", "s"])
@@ -468,12 +462,15 @@ def test_spark_reads_where_a_setting_may_change_what_is_read(
         assert files_of(spark, frame)[0] is not None
 
 
-def test_spark_reads_files_that_have_changed_since_it_found_them(
-    spark: Any, tmp_path: Path
-) -> None:
-    file = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": [1]}), file)
-    frame = spark.read.parquet(str(tmp_path))
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A file in a folder of its own."""
+    pq.write_table(pa.table({"x": [1]}), tmp_path / "a.parquet")
+    return tmp_path / "a.parquet"
+
+
+def test_spark_reads_files_that_have_changed_since_it_found_them(spark: Any, file: Path) -> None:
+    frame = spark.read.parquet(str(file.parent))
     assert files_of(spark, frame)[0] is not None
     pq.write_table(pa.table({"x": [1, 2]}), file)
     assert files_of(spark, frame)[0] is None
@@ -495,22 +492,18 @@ def test_spark_reads_files_whose_checksum_may_be_wrong(spark: Any, tmp_path: Pat
     assert read() is None
 
 
-def test_a_file_that_changes_before_a_task_reads_it_is_an_error(spark: Any, tmp_path: Path) -> None:
-    file = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": [1]}), file)
-    files, _ = files_of(spark, spark.read.parquet(str(tmp_path)))
+def test_a_file_that_changes_before_a_task_reads_it_is_an_error(spark: Any, file: Path) -> None:
+    files, _ = files_of(spark, spark.read.parquet(str(file.parent)))
     pq.write_table(pa.table({"x": [1, 2]}), file)
     with pytest.raises(OSError, match="has changed"):
         themselves(files)
 
 
 def test_a_cluster_may_have_copies_of_a_file(
-    spark: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: Any, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    file = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"x": [1]}), file)
     monkeypatch.setattr(sessions, "is_local", lambda _: False)
-    files, _ = files_of(spark, spark.read.parquet(str(tmp_path)))
+    files, _ = files_of(spark, spark.read.parquet(str(file.parent)))
     os.utime(file, ns=(0, 0))
     assert themselves(files).column("x").to_pylist() == [1]
     pq.write_table(pa.table({"x": [1] * 1000}), file, compression="none", use_dictionary=False)

@@ -111,7 +111,7 @@ def test_a_stage_without_a_task_in_the_last_micro_batch_has_no_plan_in_it(
 
 
 def test_on_spark_shuffles_are_known(spark: Any) -> None:
-    p = beam.Pipeline(SparkRunner(spark))
+    p = beam.Pipeline(SparkRunner(spark), argv=["--spark_parallelism=2"])
     numbers = p | beam.Create(range(1000)) | "Key" >> beam.Map(lambda x: (x % 7, "x" * 100))
     _ = numbers | beam.GroupByKey() | "Size" >> beam.MapTuple(lambda key, all: len(list(all)))
     result: Any = p.run()

@@ -1,6 +1,5 @@
 """The live page as a browser shows it."""
 
-import json
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -11,7 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
-from browsers import PHONE, WIDE, chromium, resize
+from browsers import PHONE, WIDE, asked, chromium, fits, show
 from in_process import Point, Spark, StreamingRunner
 from made_up import HOSTILE, Shown
 from selenium.webdriver.common.by import By
@@ -43,10 +42,7 @@ def text(browser: Any, id: str) -> str:
 
 def opened(browser: Any, address: str, width: int = WIDE) -> None:
     """Shows a page, once it has its first figures."""
-    resize(browser, width)
-    browser.get_log("performance")
-    browser.get_log("browser")
-    browser.get(address)
+    show(browser, address, width)
     until(lambda: text(browser, "state") not in ("", "…"))
 
 
@@ -60,21 +56,13 @@ def test_hostile_and_long_texts_stay_texts_within_the_window(
     assert HOSTILE in text(browser, "notes")
     assert text(browser, "partitions").count(f"3 1,234 0.125 100 {HOSTILE}") == 2
     assert len(browser.find_elements(By.CSS_SELECTOR, "#charts polyline")) == 3
-    assert browser.execute_script("return innerWidth") == width
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert fits(browser, width)
 
 
 def test_nothing_is_asked_of_others_and_nothing_fails(browser: Any, server: PageServer) -> None:
     address = server.add(Shown())
     opened(browser, address)
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = {
-        message["params"]["request"]["url"]
-        for message in messages
-        if message["method"] == "Network.requestWillBeSent"
-    }
-    assert {url for url in asked if not url.startswith((address, "data:"))} == set()
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+    assert [url for url in asked(browser) if not url.startswith((address, "data:"))] == []
 
 
 def test_it_works_in_a_frame_of_another_page(browser: Any, server: PageServer) -> None:
@@ -120,7 +108,7 @@ def test_a_batch_shows_its_stages_over_time(browser: Any, spark: Any) -> None:
         opened(browser, result.page, width)
         assert len(browser.find_elements(By.CSS_SELECTOR, "#bars .bar[data-state='done']")) == 2
         assert HOSTILE in text(browser, "bars")
-        assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+        assert fits(browser, width)
 
 
 @pytest.mark.timeout(600)
@@ -174,4 +162,4 @@ def test_a_stream_moves_shows_what_is_held_and_its_end(
     opened(browser, result.page, PHONE)
     assert text(browser, "state") == "DRAINED"
     assert "The last hour" in browser.find_element(By.TAG_NAME, "body").text
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE
+    assert fits(browser, PHONE)

@@ -13,7 +13,6 @@ from xml.etree import ElementTree as ET
 
 import apache_beam as beam
 import pytest
-from command import command
 from ended_checkpoints import leave
 from golden_files import Golden
 from in_process import streaming_pipeline
@@ -151,12 +150,6 @@ def test_a_checkpoint_that_goes_is_told_and_may_come_back(checkpoint: Path) -> N
     assert "There is no checkpoint" in found["error"]
     shutil.move(aside, checkpoint)
     assert view.content()["error"] == ""
-
-
-def test_what_is_no_checkpoint_is_an_error_at_once(tmp_path: Path) -> None:
-    found = command("watch", tmp_path)
-    assert found.exit_code == 2
-    assert "There is no checkpoint of a sparkbeam pipeline" in found.output
 
 
 def test_the_command_answers_until_it_is_interrupted(checkpoint: Path) -> None:

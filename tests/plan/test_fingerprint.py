@@ -1,8 +1,6 @@
 """What a checkpoint tells of a program that has changed, and of one that has not."""
 
 import os
-import subprocess
-import sys
 import typing
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -42,6 +40,7 @@ from apache_beam.transforms.window import (
     SlidingWindows,
     TimestampCombiner,
 )
+from command import python
 from golden_files import Golden, sections
 
 from sparkbeam import SparkRunner
@@ -467,16 +466,8 @@ def test_the_same_program_agrees_with_itself_in_each_process() -> None:
     folder = Path(__file__).parent
 
     def printed(seed: int, lines: int, name: str) -> str:
-        paths = {"PYTHONPATH": str(folder.parent), "PYTHONHASHSEED": str(seed)}
-        environment = {**os.environ, **paths}
-        return subprocess.run(
-            [sys.executable, "-c", PROGRAM, str(lines), name],
-            cwd=folder,
-            env=environment,
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
+        variables = {"PYTHONPATH": str(folder.parent), "PYTHONHASHSEED": str(seed)}
+        return python("-c", PROGRAM, lines, name, folder=folder, **variables).stdout
 
     first = printed(1, 0, "/tmp/ipykernel_1/2134.py")
     assert "Own" in first

@@ -9,10 +9,9 @@ import apache_beam as beam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from plans import planned
 
-from sparkbeam import SparkRunner
 from sparkbeam.columns import compile_function
-from sparkbeam.options.spark_options import SparkBeamOptions
 from sparkbeam.plan import pardo_functions
 from sparkbeam.plan.memo import memo, memoized
 from sparkbeam.plan.row_formats import GroupRows
@@ -44,16 +43,14 @@ class Marks(beam.DoFn):
         yield element, 1
 
 
-def planned() -> Any:
-    p = beam.Pipeline(SparkRunner())
+def marked(p: beam.Pipeline) -> None:
     counts = p | beam.Create([1, 2]) | beam.ParDo(Marks(Large())) | beam.GroupByKey()
     _ = counts | beam.MapTuple(lambda key, ones: (key, len(list(ones)))) | beam.Map(print)
     loads.clear()  # Beam loads it, too, where the pipeline is built.
-    return SparkRunner()._plan(p, p.options.view_as(SparkBeamOptions))
 
 
 def test_a_dofn_is_loaded_once_in_a_translation_and_forgotten() -> None:
-    assert planned().stages
+    assert planned(marked).stages
     assert len(loads) == 1
     gc.collect()
     assert not alive
@@ -70,11 +67,9 @@ def test_a_function_is_compiled_once_in_a_translation(
         return compile_function(function, *shapes, **how)
 
     monkeypatch.setattr(pardo_functions, "compile_function", noting)
-    p = beam.Pipeline(SparkRunner())
-    rows = p | beam.io.ReadFromParquet(f"{tmp_path}/*.parquet")
     pair = lambda row: (row["n"], row["name"])  # noqa: E731
-    _ = rows | "Pairs" >> beam.Map(pair) | beam.GroupByKey() | beam.Map(print)
-    plan = SparkRunner()._plan(p, p.options.view_as(SparkBeamOptions))
+    read = beam.io.ReadFromParquet(f"{tmp_path}/*.parquet")
+    plan = planned(lambda p: p | read | beam.Map(pair) | beam.GroupByKey() | beam.Map(print))
     assert any(stage.format == GroupRows(packed=True) for stage in plan.stages)
     assert [one.__name__ for one in compiled] == [pair.__name__, print.__name__]
 

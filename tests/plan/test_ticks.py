@@ -5,13 +5,11 @@ from typing import Any
 
 import apache_beam as beam
 import pytest
-from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.test_stream import TestStream
 from apache_beam.transforms.window import FixedWindows
+from plans import planned
 
-from sparkbeam import SparkRunner
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.options import spark_options
 from sparkbeam.plan.layers import topology
 from sparkbeam.plan.ticks import start_steps
 
@@ -47,8 +45,4 @@ def count(elements: Any) -> Any:
     ],
 )
 def test_the_tick_starts_steps(build: Callable[[beam.Pipeline], Any], expected: bool) -> None:
-    runner = SparkRunner(None)
-    p = beam.Pipeline(runner, options=PipelineOptions(["--streaming"]))
-    build(p)
-    plan = runner._plan(p, spark_options.checked(p.options))
-    assert start_steps(topology(plan)) == expected
+    assert start_steps(topology(planned(build, "--streaming"))) == expected

@@ -4,12 +4,12 @@ The tests of ``platform_suite.py``, and with ``--whole`` other tests too, run in
 own, which have the sessions.
 """
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from command import attempt
 from other_process import TESTS, Reports, failures, part, reports, rest, tell
 from platform_simulator import Simulator
 from policies import NO_NETWORK, ONE_GIB, READ_ONLY, Policy, Serverless, Standard
@@ -60,12 +60,11 @@ def test_beams_suites_pass(suite: str, platform: str, simulator: Simulator, tmp_
 def test_nexmarks_results_are_right(
     platform: str, mode: str, simulator: Simulator, tmp_path: Path
 ) -> None:
-    command = [sys.executable, "-c", "from sparkbeam.cli import main; main()", "nexmark"]
     options = ["--check", f"--mode={mode}", "--events=2000", f"--history={tmp_path / 'runs.db'}"]
     options += [f"--temp_location={simulator.volume}"]
     options += [f"--checkpoint_location={simulator.volume / 'nexmark'}"] * (mode == "streaming")
     url = f"--spark_connect={simulator.proxy.url(platform)}"
-    done = subprocess.run([*command, *options, url], capture_output=True, text=True, check=False)
+    done = attempt(sys.executable, "-m", "sparkbeam", "nexmark", *options, url)
     assert done.returncode == 0, done.stdout + done.stderr
 
 

@@ -8,45 +8,19 @@ import pytest
 from apache_beam.metrics import monitoring_infos
 from golden_files import Golden, sections
 from in_process import Conf, Spark
+from plans import stage
 
 from sparkbeam.common.datagrams import sealed
 from sparkbeam.observe.collection.batch_tracker import BatchTracker
 from sparkbeam.observe.collection.listener import Listener, reachable_at
 from sparkbeam.observe.figures.progress import StageProgress
-from sparkbeam.plan.model import Exchange, Plan, Port, SideInput, Stage
-from sparkbeam.plan.row_formats import ElementRows, SideInputRows
+from sparkbeam.plan.model import Exchange, Plan
 from sparkbeam.wire.reports import ElementCounts, Reporter, Signal, SignalKind, TaskReport
 
 STARTED, RUNNING, FINISHED, FAILED, READ = SignalKind
 
 
-def stage(
-    number: int, exchange: Exchange, *inputs: int, side_inputs: tuple[int, ...] = ()
-) -> Stage:
-    """The stage ``s<number>``, whose one port has its number as tag."""
-    return Stage(
-        id=f"s{number}",
-        labels=(f"Step {number}",),
-        descriptor=b"",
-        source_id=f"source_s{number}",
-        exchange=exchange,
-        format=ElementRows(),
-        inputs=inputs,
-        grouped=None,
-        ports=(Port(number, f"pc{number}", ElementRows(), f"sink_{number}"),),
-        side_inputs=tuple(
-            SideInput("t", f"side{tag}", "t", SideInputRows(), (tag,)) for tag in side_inputs
-        ),
-    )
-
-
-CHAIN = Plan(
-    (
-        stage(0, Exchange.IMPULSE),
-        stage(1, Exchange.FORWARD, 0),
-        stage(2, Exchange.BY_KEY, 1),
-    )
-)
+CHAIN = Plan((stage(0), stage(1, inputs=(0,)), stage(2, exchange=Exchange.BY_KEY, inputs=(1,))))
 
 
 @pytest.fixture
@@ -218,13 +192,7 @@ SIGNALS: dict[str, list[Told]] = {
     ],
     "every failed attempt counts": [(FAILED, "s0", 0, 0, 0)] * 2,
 }
-SIDE_INPUT = Plan(
-    (
-        stage(0, Exchange.IMPULSE),
-        stage(1, Exchange.IMPULSE),
-        stage(2, Exchange.FORWARD, 1, side_inputs=(0,)),
-    )
-)
+SIDE_INPUT = Plan((stage(0), stage(1), stage(2, inputs=(1,), side=(0,))))
 
 
 def test_signals_tell_states_tasks_and_elements_until_the_end(golden: Golden) -> None:
@@ -260,12 +228,10 @@ def record(
 
 
 def figures(tracker: BatchTracker) -> Iterator[str]:
-    for stage in tracker.snapshot().stages:
-        tasks = (
-            f"{stage.tasks_started} started, {stage.tasks_done} done, {stage.tasks_failed} failed"
-        )
-        elements = f"{stage.elements} elements, {stage.busiest} in the largest PCollection"
-        yield f"{stage.name}: {stage.state}, tasks {tasks}, {elements}"
+    for one in tracker.snapshot().stages:
+        tasks = f"{one.tasks_started} started, {one.tasks_done} done, {one.tasks_failed} failed"
+        elements = f"{one.elements} elements, {one.busiest} in the largest PCollection"
+        yield f"{one.name}: {one.state}, tasks {tasks}, {elements}"
 
 
 def test_seconds_run_while_the_stage_does() -> None:

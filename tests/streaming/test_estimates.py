@@ -1,25 +1,15 @@
 """What a shard's state is taken to weigh follows what it has: else its cache holds nothing."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pytest
+from counted_map import CountedMap
 
 from sparkbeam.worker.state.pages import ShardState
 from sparkbeam.worker.state.records import EVENT_TIME, Record
-from sparkbeam.worker.state.store import MemoryMap
 
 CACHE_BYTES = 1 << 20
 TIMES = 50_000
-
-
-class Counting(MemoryMap):
-    """Counts what is read."""
-
-    reads = 0
-
-    def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        self.reads += len(keys)
-        return super().get(keys)
 
 
 def set_a_cell(record: Record) -> None:
@@ -72,7 +62,7 @@ def fill_and_clear_bags(record: Record) -> None:
 def test_what_takes_the_place_of_something_else_weighs_no_more(
     work: Callable[[Record], None],
 ) -> None:
-    state = ShardState(MemoryMap(), CACHE_BYTES)
+    state = ShardState(CountedMap(), CACHE_BYTES)
     record = state.stage("s").record(b"key")
     before = state.cache.size
     work(record)
@@ -81,7 +71,7 @@ def test_what_takes_the_place_of_something_else_weighs_no_more(
 
 @pytest.mark.parametrize("kind", ["bag", "ordered"])
 def test_what_lies_outside_of_the_record_is_not_counted_in_it_too(kind: str) -> None:
-    entries = Counting()
+    entries = CountedMap()
     state = ShardState(entries, CACHE_BYTES)
     record = state.stage("s").record(b"key")
     for low in range(0, TIMES, 100):

@@ -42,7 +42,7 @@ from sparkbeam.inspection.state_reader import ROOT, Entries
 from sparkbeam.state import MapStateSpec, MultimapStateSpec
 
 
-class StandIn:
+class StandIn(state_reader.SparkStore):
     """The state that the stand-in for Spark keeps of a query."""
 
     def __init__(self, checkpoint: Checkpoint) -> None:

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from counted_map import CountedMap
 
 from sparkbeam.worker.state import page
 from sparkbeam.worker.state.buckets import Bucket, size_of
 from sparkbeam.worker.state.pages import KeyedState, ShardState, TooLarge
 from sparkbeam.worker.state.records import EVENT_TIME, PROCESSING_TIME, Hold
-from sparkbeam.worker.state.store import MemoryMap
 
 SMALL_CACHE = 20_000
 MOST = 64 << 10
@@ -22,7 +22,7 @@ def key(number: int) -> bytes:
     return b"key %d" % number
 
 
-def fill(entries: MemoryMap, count: int, size: int = 100) -> None:
+def fill(entries: CountedMap, count: int, size: int = 100) -> None:
     state = ShardState(entries)
     stage = state.stage("stage")
     for number in range(count):
@@ -31,7 +31,7 @@ def fill(entries: MemoryMap, count: int, size: int = 100) -> None:
 
 
 def test_a_closed_shard_waits_for_no_garbage_collector() -> None:
-    entries = MemoryMap()
+    entries = CountedMap()
     fill(entries, 100)
     gc.disable()
     try:
@@ -49,7 +49,7 @@ def test_a_closed_shard_waits_for_no_garbage_collector() -> None:
 
 
 def test_reading_writes_nothing() -> None:
-    entries = MemoryMap()
+    entries = CountedMap()
     fill(entries, 1000)
     writes = entries.writes
     state = ShardState(entries)
@@ -64,7 +64,7 @@ def test_reading_writes_nothing() -> None:
 
 
 def test_many_keys_take_few_entries() -> None:
-    entries = MemoryMap()
+    entries = CountedMap()
     fill(entries, 50_000)
     assert 500 < len(entries.entries) < 1200
     state = ShardState(entries)
@@ -79,7 +79,7 @@ def test_a_batch_that_touches_few_of_many_keys_writes_little(
 ) -> None:
     monkeypatch.setattr(page, "_LARGE_BYTES", 1 << 15)
     count, touched, size = 10_000, 100, 100
-    entries, random_ = MemoryMap(), random.Random(1)
+    entries, random_ = CountedMap(), random.Random(1)
     fill(entries, count, size)
     put = []
     for _ in range(20):
@@ -99,7 +99,7 @@ def test_a_batch_that_touches_few_of_many_keys_writes_little(
 
 
 def test_a_batch_reads_no_page_twice() -> None:
-    entries = MemoryMap()
+    entries = CountedMap()
     fill(entries, 5000)
     entries.reads = 0
     state = ShardState(entries)
@@ -112,7 +112,7 @@ def test_a_batch_reads_no_page_twice() -> None:
 
 
 def test_pages_merge_when_records_go() -> None:
-    entries = MemoryMap()
+    entries = CountedMap()
     fill(entries, 20_000)
     many = len(entries.entries)
     assert many > 200
@@ -129,7 +129,7 @@ def test_pages_merge_when_records_go() -> None:
 
 
 def test_an_empty_state_leaves_next_to_nothing() -> None:
-    entries = MemoryMap()
+    entries = CountedMap()
     fill(entries, 500)
     state = ShardState(entries)
     for name in list(state.stage("stage").keys()):
@@ -140,7 +140,7 @@ def test_an_empty_state_leaves_next_to_nothing() -> None:
 
 
 def test_due_keys_read_the_pages_that_have_any() -> None:
-    entries = MemoryMap()
+    entries = CountedMap()
     fill(entries, 20_000)
     state = ShardState(entries)
     stage = state.stage("stage")
@@ -160,7 +160,7 @@ def test_due_keys_read_the_pages_that_have_any() -> None:
 
 
 def test_a_very_large_page_is_not_read_for_its_oldest_hold() -> None:
-    entries = MemoryMap()
+    entries = CountedMap()
     state = ShardState(entries)
     record = state.stage("stage").record(key(0))
     record.set(b"cell", b"x" * (1 << 20))
@@ -176,7 +176,7 @@ def test_a_very_large_page_is_not_read_for_its_oldest_hold() -> None:
 
 def test_the_same_operations_give_the_same_bytes() -> None:
     def run(share: bool) -> dict[bytes, bytes]:
-        entries = MemoryMap()
+        entries = CountedMap()
         for batch in range(3):
             state = ShardState(entries)
             stage = state.stage("stage")
@@ -376,7 +376,7 @@ def fire(stage: KeyedState, model: Model, domain: int, limit: int) -> None:
 def test_it_does_what_plain_dicts_do(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(page, "_LARGE_BYTES", [8 << 20, 1 << 12, 1 << 15][seed % 3])
     random_ = random.Random(seed)
-    entries = MemoryMap()
+    entries = CountedMap()
     models = {"stage": Model(), "other": Model()}
     keys = 30 if seed % 2 else 1500
     for batch in range(25):

@@ -11,15 +11,12 @@ from unittest import mock
 import apache_beam as beam
 import numpy as np
 import pytest
-from apache_beam.transforms.combiners import (
-    CountCombineFn,
-    ToListCombineFn,
-)
+from apache_beam.transforms.combiners import CountCombineFn, ToListCombineFn
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparkbeam.aggregate import ordered_sessions, session_pieces, session_runs
-from sparkbeam.aggregate.aggregator import Aggregator, Session, Stamps, in_session
+from sparkbeam.aggregate.aggregator import Session, Stamps, in_session
 from sparkbeam.aggregate.canonical_sessions import CanonicalSessions
 from sparkbeam.aggregate.columnar_sessions import SessionColumns
 from sparkbeam.aggregate.ordered_sessions import OrderedSessions
@@ -58,15 +55,6 @@ KINDS: dict[str, Any] = {
 
 of_each_kind = pytest.mark.parametrize("kind", KINDS.values(), ids=KINDS)
 
-Found = list[tuple[int, int, int, Any]]
-
-
-def finished(aggregator: Aggregator[Any], buffer: Any, fn: beam.CombineFn) -> Found:
-    return [
-        (start, end, stamp, fn.extract_output(accumulator))
-        for start, end, stamp, accumulator in aggregator.finish(buffer)
-    ]
-
 
 @of_each_kind
 def test_sessions_that_touch_stay_apart(kind: Any) -> None:
@@ -75,21 +63,6 @@ def test_sessions_that_touch_stay_apart(kind: Any) -> None:
     for start in (10, 0, 20):
         buffer = aggregator.reduce(buffer, start, start + 10, start, None)
     assert [session[:2] for session in aggregator.finish(buffer)] == [(0, 10), (10, 20), (20, 30)]
-
-
-@of_each_kind
-def test_an_element_may_join_several_sessions(kind: Any) -> None:
-    aggregator = kind(beam.CombineFn.from_callable(sum), max)
-    buffer = aggregator.zero()
-    for start in range(0, 100, 10):
-        buffer = aggregator.reduce(buffer, start, start + 5, start, 1)
-    buffer = aggregator.reduce(buffer, 12, 58, 12, 100)
-    found = finished(aggregator, buffer, beam.CombineFn.from_callable(sum))
-    assert found == [
-        (0, 5, 0, 1),
-        (10, 58, 50, 105),
-        *((start, start + 5, start, 1) for start in range(60, 100, 10)),
-    ]
 
 
 @of_each_kind
@@ -102,10 +75,8 @@ def test_the_worked_example_of_the_documents(kind: Any) -> None:
     for element in worked.INPUTS:
         buffer = aggregator.reduce(buffer, element.start, element.end, element.start, element.value)
     assert [element.value for element in worked.INPUTS] == [7, 5, 4, 4, 9]
-    assert [(start, end, total) for start, end, _, total in finished(aggregator, buffer, fn)] == [
-        (1, 12, 33),
-        (14, 15, 2),
-    ]
+    found = [(*one[:2], fn.extract_output(one.accumulator)) for one in aggregator.finish(buffer)]
+    assert found == [(1, 12, 33), (14, 15, 2)]
 
 
 def test_a_block_of_sessions_is_parted_when_it_is_long() -> None:
@@ -197,6 +168,12 @@ def test_sessions_are_cut_by_the_rule_whatever_comes_when(seed: int) -> None:
         assert [shown(0, session) for session in found] == by_the_rule(one_key, stamps)
 
 
+def check_order(found: Any, first: Any, second: Any, expected: Any) -> None:
+    assert found.order.tolist() == expected.tolist()
+    assert found.first.tolist() == first[expected].tolist()
+    assert found.second.tolist() == second[expected].tolist()
+
+
 @settings(max_examples=300)
 @given(
     st.lists(st.tuples(st.integers(0, 5), st.integers(0, 9)), min_size=1, max_size=300),
@@ -215,9 +192,7 @@ def test_the_order_is_that_of_a_stable_sort(
     expected = np.lexsort((second, first))
     second = second * step - 4 * step
     found = arranged(first, second)
-    assert found.order.tolist() == expected.tolist()
-    assert found.first.tolist() == first[expected].tolist()
-    assert found.second.tolist() == second[expected].tolist()
+    check_order(found, first, second, expected)
     rows_in_order = list(zip(found.first.tolist(), found.second.tolist(), strict=True))
     assert [rows_in_order[at] for at in found.firsts().tolist()] == sorted(set(rows_in_order))
 
@@ -234,10 +209,7 @@ def test_runs_have_the_order_of_a_stable_sort(
     first, second = np.array([row for part in parts for row in sorted(part)]).T.copy()
     first, second = first * stride - 2 * stride, second * step - 4 * step
     expected = np.lexsort((second, first))
-    found = arranged(first, second, in_runs=True)
-    assert found.order.tolist() == expected.tolist()
-    assert found.first.tolist() == first[expected].tolist()
-    assert found.second.tolist() == second[expected].tolist()
+    check_order(arranged(first, second, in_runs=True), first, second, expected)
 
 
 @settings(max_examples=200)

@@ -66,6 +66,12 @@ SINGLES: dict[str, tuple[list[Any], tuple[Any, ...]]] = {
 }
 
 
+def known_form(fn: beam.CombineFn) -> Any:
+    form = form_of(fn)
+    assert form is not None
+    return form
+
+
 def column_from(values: list[Any], *, is_list: bool) -> Values | None:
     column = column_of_values(values)
     if column is None or not is_list:
@@ -81,8 +87,7 @@ Run = tuple[list[Numbers], list[Pairs]]
 
 def runs_of(fn: beam.CombineFn, blocks: list[Pairs], *, is_list: bool) -> list[Run]:
     """Blocks whose values are added up together: those with numbers of a kind, or one alone."""
-    form = form_of(fn)
-    assert form is not None
+    form = known_form(fn)
     found: list[Run] = []
     for block in blocks:
         column = column_from([value for _, value in block], is_list=is_list)
@@ -102,8 +107,7 @@ def runs_of(fn: beam.CombineFn, blocks: list[Pairs], *, is_list: bool) -> list[R
 
 def in_columns(fn: beam.CombineFn, run: Run) -> dict[int, Any] | None:
     """Accumulators of blocks, each added to those before it; None if that is not exact."""
-    form = form_of(fn)
-    assert form is not None
+    form = known_form(fn)
     names: list[int] = []
     totals = run[0][0][:0]
     for numbers, block in zip(*run, strict=True):
@@ -196,14 +200,11 @@ CANDIDATES: list[list[Any]] = [
 
 @pytest.mark.parametrize("fn", FORMS.values(), ids=FORMS)
 def test_what_is_added_up_comes_out_as_a_column(fn: beam.CombineFn) -> None:
-    form = form_of(fn)
-    assert form is not None
+    form = known_form(fn)
     values = next(values for values in CANDIDATES if form.numbers(values) is not None)
     numbers = form.numbers(values)
-    assert numbers is not None
     assert len(list(leaves_of(numbers.dtype))) == len(list(leaves_of(form.kind)))
     totals = form.add_up(numbers, np.array([0, 2]))
-    assert totals is not None
     expected = [fn.apply(values[:2]), fn.apply(values[2:])]
     assert column_of(*form.outputs(totals)).values() == expected
     assert [fn.extract_output(one) for one in form.accumulators(totals, fn)] == expected
@@ -217,12 +218,8 @@ def test_a_mean_of_large_whole_numbers_is_divided_as_beam_does(
     values: list[int], count: int
 ) -> None:
     fn = combiners.MeanCombineFn()
-    form = form_of(fn)
-    assert form is not None
-    numbers = form.numbers(values[:count])
-    assert numbers is not None
-    totals = form.add_up(numbers, np.array([0]))
-    assert totals is not None
+    form = known_form(fn)
+    totals = form.add_up(form.numbers(values[:count]), np.array([0]))
     assert column_of(*form.outputs(totals)).values() == [fn.apply(values[:count])]
 
 
@@ -256,8 +253,7 @@ def test_others_have_no_form(fn: beam.CombineFn) -> None:
 
 
 def test_what_is_not_of_the_width_of_a_tuple_is_not_its_numbers() -> None:
-    form = form_of(combiners.TupleCombineFn(sum, max))
-    assert form is not None
+    form = known_form(combiners.TupleCombineFn(sum, max))
     for values in ([(1,)], [(1, 2, 3)], [(1, 2), [1, 2]], [1], ["ab"], [(1, 2), (1,)]):
         assert form.numbers(values) is None
         column = column_of_values(values)
@@ -265,8 +261,7 @@ def test_what_is_not_of_the_width_of_a_tuple_is_not_its_numbers() -> None:
 
 
 def test_types_of_records_keep_their_structure() -> None:
-    form = form_of(combiners.TupleCombineFn(min, combiners.MeanCombineFn()))
-    assert form is not None
+    form = known_form(combiners.TupleCombineFn(min, combiners.MeanCombineFn()))
     assert list(leaves_of(form.kind)) == [INTS, INTS, INTS]
     changed = kind_of_leaves(form.kind, [FLOATS, FLOATS, INTS])
     assert changed == np.dtype([("0", FLOATS), ("1", [("0", FLOATS), ("1", INTS)])])

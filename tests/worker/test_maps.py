@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from apache_beam.coders import coders
+from counted_map import CountedMap
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,7 +19,6 @@ from sparkbeam.worker.keyed.maps import MapState, MultimapState, SortedMultimapS
 from sparkbeam.worker.keyed.state_cells import Cell
 from sparkbeam.worker.state import bag_nodes, ordered_bag
 from sparkbeam.worker.state.pages import ShardState
-from sparkbeam.worker.state.store import MemoryMap
 
 SORTED = SortedMultimapStateSpec("s", OrderedIntCoder(), coders.BytesCoder())
 SORTED_STATE = partial(SortedMultimapState, SORTED)
@@ -49,7 +49,7 @@ class Streaming:
     """A record that is stored and read again between micro-batches."""
 
     def __init__(self) -> None:
-        self.entries = MemoryMap()
+        self.entries = CountedMap()
 
     def bundle(self, make: Callable[[Cell], Any], work: Callable[[Any], None]) -> None:
         shard = ShardState(self.entries, 500)

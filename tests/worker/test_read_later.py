@@ -22,6 +22,7 @@ from apache_beam.transforms.userstate import (
 )
 from apache_beam.transforms.window import GlobalWindow
 from apache_beam.utils.timestamp import Timestamp
+from counted_map import CountedMap
 from in_process import StreamingRunner
 from in_process_batch import BatchRunner
 from pyspark.sql.streaming.proto.StateMessage_pb2 import StateRequest, StateResponse
@@ -32,7 +33,7 @@ from sparkbeam.worker.keyed.requests import StageStateHandler
 from sparkbeam.worker.state import store
 from sparkbeam.worker.state.entries import CACHE_BYTES
 from sparkbeam.worker.state.pages import ShardState
-from sparkbeam.worker.state.store import ByteMap, MemoryMap
+from sparkbeam.worker.state.store import ByteMap
 
 MANY = 200
 SPECS = {
@@ -118,7 +119,7 @@ class Kept:
     """States of a key that are stored, and read anew by each bundle."""
 
     def __init__(self, cache_bytes: int = CACHE_BYTES, entries: ByteMap | None = None) -> None:
-        self.entries: Any = entries or MemoryMap()
+        self.entries: Any = entries or CountedMap()
         self._cache_bytes = cache_bytes
         self.bundle(fill)
 

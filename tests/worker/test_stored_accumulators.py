@@ -17,6 +17,7 @@ from apache_beam.transforms.window import (
 )
 from apache_beam.utils.timestamp import Timestamp
 from apache_beam.utils.windowed_value import WindowedValue
+from counted_map import CountedMap
 from random_pipelines import Longest
 from writer_outputs import output
 
@@ -34,7 +35,6 @@ from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
 from sparkbeam.worker.row_formats.keyed_rows import StoredSink
 from sparkbeam.worker.state.page import Page
 from sparkbeam.worker.state.pages import KeyedState, ShardState
-from sparkbeam.worker.state.store import MemoryMap
 from sparkbeam.worker.state.stripes import OpenWindow, SessionStripe, WindowStripe, stripe_of
 from sparkbeam.worker.steps.combine_columns import ColumnCombine
 from sparkbeam.worker.streaming.router import Router
@@ -107,7 +107,7 @@ def test_accumulators_are_added_at_once(monkeypatch: pytest.MonkeyPatch) -> None
         return arrived(self, rows)
 
     monkeypatch.setattr(WindowGrouping, "_arrived", noted)
-    stage = ShardState(MemoryMap()).stage("stage")
+    stage = ShardState(CountedMap()).stage("stage")
     for _ in range(2):
         rows = one_by_one({key: [1, 2, 3] for key in range(5000)})
         assert list(grouping_of(stage, fn=Longest()).add(rows)) == []
@@ -117,7 +117,7 @@ def test_accumulators_are_added_at_once(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_a_key_is_added_by_itself_if_its_timestamp_changes() -> None:
     of = Windowing(FixedWindows(5), timestamp_combiner=TimestampCombiner.OUTPUT_AT_EARLIEST)
-    stage = ShardState(MemoryMap()).stage("stage")
+    stage = ShardState(CountedMap()).stage("stage")
     for second, keys in ((2, range(20)), (1, range(10, 40)), (3, range(20))):
         rows = one_by_one({key: [second] for key in keys}, second, of)
         assert list(grouping_of(stage, fn=Longest(), of=of).add(rows)) == []
@@ -131,7 +131,7 @@ def test_a_key_is_added_by_itself_if_its_timestamp_changes() -> None:
 
 
 def test_whole_numbers_that_arrive_with_floats_stay_whole() -> None:
-    stage = ShardState(MemoryMap()).stage("stage")
+    stage = ShardState(CountedMap()).stage("stage")
     rows = in_columns(FIXED, 10, 1) + in_columns(FIXED, 5, 1, number=0.5)
     assert list(grouping_of(stage).add(rows)) == []
     blocks = grouping_of(stage, 5 * SECOND).fire_blocks()
@@ -143,7 +143,7 @@ def test_whole_numbers_that_arrive_with_floats_stay_whole() -> None:
 
 def test_no_key_of_a_plain_window_has_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Page, "to_records", lambda *_: pytest.fail("records"))
-    entries = MemoryMap()
+    entries = CountedMap()
     for second in (1, 2, 8):
         state = ShardState(entries)
         rows = in_columns(FIXED, 5000, second)
@@ -158,7 +158,7 @@ def test_no_key_of_a_plain_window_has_a_record(monkeypatch: pytest.MonkeyPatch) 
 
 def test_few_keys_of_many_are_written_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stripe_store, "COLUMN_ROWS", 1000)
-    entries = MemoryMap()
+    entries = CountedMap()
     # The first of them changes what the directory says, too.
     for count in (20_000, 1, 1):
         entries.put_bytes = 0
@@ -172,7 +172,7 @@ def test_few_keys_of_many_are_written_alone(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_late_keys_leave_the_others_in_columns() -> None:
-    stage = ShardState(MemoryMap()).stage("stage")
+    stage = ShardState(CountedMap()).stage("stage")
     for rows in (in_columns(FIXED, 100, 1), one_by_one({7: [5], 9: [5]})):
         assert list(grouping_of(stage).add(rows)) == []
     (stored,) = stage._pages.values()
@@ -186,7 +186,7 @@ def test_late_keys_leave_the_others_in_columns() -> None:
 def test_sessions_are_columns_from_their_cells_to_their_panes() -> None:
     rows = in_columns(SESSIONS, 100, 0, 1, 2)
     assert [row[2][:1] for row in rows] == [SPANS_CELL]
-    state, clock = ShardState(MemoryMap()), ShardClock(0, 0)
+    state, clock = ShardState(CountedMap()), ShardClock(0, 0)
     stage = state.stage("stage")
     grouping = SessionedGrouping(coder_of(SESSIONS), SESSIONS, SUM, stage, clock)
     assert list(grouping.add(rows)) == []

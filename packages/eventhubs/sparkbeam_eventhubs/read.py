@@ -126,9 +126,6 @@ class ReadFromEventHubs(beam.PTransform[PBegin, PCollection[EventHubsEvent]]):
             idle = _KAFKA_IDLE if idle_timeout == 0 else idle_timeout
             self._read = ReadOverKafka(read, watermark_delay, idle)
 
-    def default_label(self) -> str:
-        return "ReadFromEventHubs"
-
     def expand(self, pbegin: PBegin) -> PCollection[EventHubsEvent]:
         if pbegin.pipeline.options.view_as(StandardOptions).streaming and self._ends:
             raise ConfigurationError(

@@ -103,9 +103,6 @@ class WriteToEventHubs(beam.PTransform[PCollection[Any], PDone]):
             options = partial(kafka_options.writing, connection)
             self._over_kafka = WriteOverKafka(options, self._sending)
 
-    def default_label(self) -> str:
-        return "WriteToEventHubs"
-
     def expand(self, elements: PCollection[Any]) -> PDone:
         resolve.require_spark(elements.pipeline, "WriteToEventHubs")
         if self._over_kafka is not None:

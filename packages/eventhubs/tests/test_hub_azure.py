@@ -4,12 +4,12 @@ Its checks are those of ``bench/hubazure.py``, which run against a real hub too.
 """
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from command import attempt, python
 from hubs import connection
 
 from pyspark_eventhubs.testing import EventHubsServer
@@ -45,9 +45,7 @@ def test_a_check_that_fails_is_told_without_a_secret(
 
 def test_without_a_connection_string_it_says_what_it_wants() -> None:
     environment = {name: value for name, value in os.environ.items() if name != "HUB"}
-    run = subprocess.run(
-        [sys.executable, BENCH / "hubazure.py"], env=environment, capture_output=True, text=True
-    )
+    run = attempt(sys.executable, BENCH / "hubazure.py", environment=environment)
     assert run.returncode == 1
     assert run.stderr.splitlines()[-1].startswith("Set HUB to the connection string")
 
@@ -55,6 +53,4 @@ def test_without_a_connection_string_it_says_what_it_wants() -> None:
 @pytest.mark.long("a minute; test_hub_on_spark.py has streams and batches of pipelines")
 @pytest.mark.timeout(180)
 def test_frames_of_spark_go_and_come_back() -> None:
-    command = [sys.executable, str(BENCH / "hubazure.py"), "--spark", "--stand-in"]
-    run = subprocess.run(command, capture_output=True, text=True)
-    assert run.returncode == 0, run.stdout + run.stderr
+    python(BENCH / "hubazure.py", "--spark", "--stand-in")

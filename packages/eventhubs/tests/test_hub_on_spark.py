@@ -1,8 +1,5 @@
 """Pipelines over event hubs on Spark, and that what they leave behind has no secret in it."""
 
-import os
-import subprocess
-import sys
 from base64 import b64encode
 from collections import Counter
 from datetime import timedelta
@@ -10,6 +7,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from command import python
 from hubs import EARLY, numbered
 
 from pyspark_eventhubs.testing import EventHubsServer
@@ -31,15 +29,9 @@ def test_streams_and_batches_are_whole_and_leave_no_secret(tmp_path: Path) -> No
             time = EARLY + timedelta(milliseconds=40 * at)
             key = "even" if at % 2 == 0 else "odd"
             server.send("in", numbered(1, at), partition=at % 3, partition_key=key, enqueued=time)
-        run = subprocess.run(
-            [sys.executable, str(PROGRAM), str(tmp_path)],
-            env=os.environ
-            | {"HUB": server.connection_string(), "KEY": KEY, "WRONG_KEY": WRONG_KEY},
-            capture_output=True,
-            text=True,
-        )
+        hub = server.connection_string()
+        run = python(PROGRAM, tmp_path, HUB=hub, KEY=KEY, WRONG_KEY=WRONG_KEY)
         output = run.stdout + run.stderr
-        assert run.returncode == 0, output
         out = Counter(bodies(server, "out", 2))
         assert set(out) == set(numbered(1000)), "nothing is lost"
         assert max(out.values()) == 2, "the last micro-batch has been sent again"

@@ -226,9 +226,3 @@ def test_a_stream_takes_less_of_what_its_tasks_tell_is_slow() -> None:
         POOL.close()
     assert taken[0] == dict.fromkeys("0123", 10)
     assert taken[1]["2"] < 10 <= min(taken[1][name] for name in "013")
-
-
-@pytest.mark.parametrize("threshold", [-1, "long", None, float("nan")])
-def test_a_threshold_is_a_duration(threshold: Any) -> None:
-    with pytest.raises(ValueError, match="threshold"):
-        SlowPartitions(threshold)

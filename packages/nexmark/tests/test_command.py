@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import misuse
 import pyarrow.parquet as pq
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
@@ -36,15 +37,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run(*arguments: Any) -> Result:
     return command("nexmark", *arguments)
-
-
-def problem(result: Result) -> str:
-    """The one line that tells what went wrong."""
-    assert result.exit_code != 0
-    assert isinstance(result.exception, SystemExit), result.exception
-    (line,) = result.stderr.strip().splitlines()
-    assert line.startswith("Error: ")
-    return line
 
 
 class TestRun:
@@ -135,20 +127,12 @@ class TestRun:
         assert "unexpected: [" in result.stdout
 
 
-class TestBadInput:
-    def test_a_place_that_can_be_written_is_left_as_it_was(self, tmp_path: Path) -> None:
-        (tmp_path / "old.json").write_text("old")
-        assert "Unknown runner" in problem(
-            run("--runner", "No", "--json", "old.json", "--report", "new.html")
-        )
-        assert (tmp_path / "old.json").read_text() == "old"
-        assert not (tmp_path / "new.html").exists()
-
-    def test_a_history_of_another_version_is_told(self, tmp_path: Path) -> None:
-        (tmp_path / "history.jsonl").write_text('{"schema": 9}')
-        for words in ([], ["report"]):
-            told = problem(run(*words, "--history", "history.jsonl"))
-            assert "has runs in format 9" in told
+def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
+    (tmp_path / "old.json").write_text("old")
+    result = run("--runner", "No", "--json", "old.json", "--report", "new.html")
+    assert "Unknown runner" in str(misuse.told(result, 2))
+    assert (tmp_path / "old.json").read_text() == "old"
+    assert not (tmp_path / "new.html").exists()
 
 
 def test_a_report_is_written_from_the_history(tmp_path: Path) -> None:

@@ -80,11 +80,6 @@ def test_a_value_of_another_type_and_another_version_are_told(
         history.read(file)
 
 
-def test_a_missing_file_is_told(file: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"The history .* does not exist"):
-        history.read(file)
-
-
 def test_a_place_that_cannot_be_written_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     for path in (tmp_path, tmp_path / "file" / "history.jsonl"):

@@ -12,6 +12,7 @@ from apache_beam.testing import test_stream
 from apache_beam.testing.util import assert_that, equal_to
 from apache_beam.transforms.window import TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
+from plans import planned
 
 from beam_nexmark.beam_source import NexmarkEvents
 from beam_nexmark.configuration import Configuration
@@ -21,7 +22,6 @@ from beam_nexmark.generator import EventBatch, in_generator_order
 from beam_nexmark.queries import QUERIES
 from beam_nexmark.reference import reference_results
 from beam_nexmark.result_digest import Summarize, summary
-from sparkbeam.options.spark_options import checked
 from sparkbeam.plan.grouping import GroupStrategy, SessionAggregator
 from sparkbeam.plan.row_formats import AggregateRows
 from sparkbeam.runner.spark_runner import SparkRunner
@@ -94,10 +94,8 @@ def test_the_reference_gives_as_many_results_as_other_implementations(events, co
 
 
 def test_sessions_of_query_11_are_combined_over_columns_before_a_trigger_fires_them():
-    pipeline = beam.Pipeline(SparkRunner())
-    QUERIES[11].build(pipeline | NexmarkEvents(LIVELY), LIVELY)
-    stages = SparkRunner()._plan(pipeline, checked(pipeline.options)).stages
-    (how,) = (stage.grouping for stage in stages if stage.grouping is not None)
+    plan = planned(lambda p: QUERIES[11].build(p | NexmarkEvents(LIVELY), LIVELY))
+    (how,) = (stage.grouping for stage in plan.stages if stage.grouping is not None)
 
     assert how.strategy is GroupStrategy.SESSIONS
     assert how.format == AggregateRows(sessions=True)

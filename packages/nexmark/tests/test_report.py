@@ -1,13 +1,12 @@
 """The page of the history, also as a browser shows it."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import PHONE, WIDE, chromium, resize
+from browsers import PHONE, WIDE, asked, chromium, fits, show
 from golden_files import Golden
 from pasts import SHORT, a_past, planted
 from runs import a_run
@@ -17,7 +16,6 @@ from selenium.webdriver.support.wait import WebDriverWait
 from beam_nexmark.configuration import Configuration
 from beam_nexmark.record import PASSED, QueryRun
 from beam_nexmark.report import Workload, render
-from sparkbeam.errors import ConfigurationError
 
 
 def text_of(runs: list[QueryRun], folder: Path) -> str:
@@ -72,14 +70,6 @@ class TestPage:
         assert 'class="panel"' not in page
         assert "failed: ValueError: no" in page
 
-    def test_an_empty_history_is_told(self, tmp_path: Path) -> None:
-        with pytest.raises(ConfigurationError, match="no runs to report"):
-            render([], tmp_path / "report.html")
-
-    def test_a_place_that_cannot_be_written_is_told(self, tmp_path: Path) -> None:
-        with pytest.raises(ConfigurationError, match="Cannot write"):
-            render([a_run()], tmp_path / "none" / "report.html")
-
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
@@ -101,10 +91,7 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_browser_draws_a_panel_for_each_query_within_the_window_and_asks_nobody(
     browser: Any, page: Path, width: int
 ) -> None:
-    resize(browser, width)
-    browser.get_log("performance")
-    browser.get_log("browser")
-    browser.get(page.as_uri())
+    show(browser, page.as_uri(), width)
     panels = ".panel svg"
     WebDriverWait(browser, 30).until(
         lambda found: len(found.find_elements(By.CSS_SELECTOR, panels)) == 17
@@ -112,16 +99,8 @@ def test_a_browser_draws_a_panel_for_each_query_within_the_window_and_asks_nobod
     for panel in browser.find_elements(By.CSS_SELECTOR, panels):
         assert panel.size["width"] > 200
         assert len(panel.find_elements(By.CSS_SELECTOR, ".mark-line path")) >= 2
-    messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    asked = {
-        message["params"]["request"]["url"]
-        for message in messages
-        if message["method"] == "Network.requestWillBeSent"
-    }
-    assert {url.split(":")[0] for url in asked} <= {"file", "data"}
-    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
-    assert browser.execute_script("return innerWidth") == width
-    assert browser.execute_script("return document.documentElement.scrollWidth") <= width
+    assert {url.split(":")[0] for url in asked(browser)} <= {"file", "data"}
+    assert fits(browser, width)
     wider = "p => p.querySelector('svg').getBoundingClientRect().width > p.clientWidth + 1"
     overflowing = "t => getComputedStyle(t.parentElement).overflowX !== 'auto'"
     for what, is_bad in ((".panel", wider), ("table", overflowing)):

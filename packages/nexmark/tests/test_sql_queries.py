@@ -6,11 +6,9 @@ import apache_beam as beam
 import pytest
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.testing.util import assert_that, equal_to
-from click.testing import CliRunner
 from in_process_batch import BatchRunner
 
 from beam_nexmark.beam_source import NexmarkEvents
-from beam_nexmark.command import nexmark
 from beam_nexmark.configuration import Configuration
 from beam_nexmark.reference import reference_results
 from beam_nexmark.result_digest import Summarize, summary
@@ -59,12 +57,3 @@ def test_a_query_of_a_stream_answers_as_the_reference_does(number):
     with beam.Pipeline(runner=BatchRunner(), options=options) as pipeline:
         results = query.build(pipeline | NexmarkStream(some), some)
         assert_that(results | Summarize(query.weigh), equal_to([expected]))
-
-
-def test_a_query_that_there_is_not_in_sql_is_an_error():
-    done = CliRunner().invoke(nexmark, ["--sql", "--query", "4"])
-
-    assert done.exit_code != 0
-    assert "with --sql 0, 1, 2, 3, 5, 7, 8, 11, 13" in " ".join(
-        done.output.replace("│", "").split()
-    )

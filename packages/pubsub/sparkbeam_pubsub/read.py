@@ -18,7 +18,7 @@ from apache_beam.transforms.window import GlobalWindow, TimestampedValue
 from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.common.missing_client import missing_client
-from sparkbeam_pubsub.upstream import Source, elements
+from sparkbeam_pubsub.upstream import elements, source_of
 from sparkbeam_pubsub.watermark import SampledWatermark
 
 PACKAGE = "google-cloud-pubsub"
@@ -59,19 +59,16 @@ class _ReadMessages(beam.PTransform[PBegin, PCollection[Any]]):
     def __init__(self, transform: Any) -> None:
         super().__init__()
         self._transform = transform
-        self._source = Source.of(transform)
-
-    def default_label(self) -> str:
-        return "ReadFromPubSub"
+        self._source = source_of(transform)
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         source = self._source
-        if source.subscription is not None:
-            names = pbegin | "Subscription" >> beam.Create([source.subscription])
+        if source.full_subscription is not None:
+            names = pbegin | "Subscription" >> beam.Create([source.full_subscription])
         else:
             options = pbegin.pipeline.options.view_as(GoogleCloudOptions)
             subscribe = _Subscribe(options.project or source.project)
-            topics = pbegin | "Topic" >> beam.Create([source.topic])
+            topics = pbegin | "Topic" >> beam.Create([source.full_topic])
             names = topics | "Subscribe" >> beam.Map(subscribe).with_output_types(str)
         pulled = names | "Pull" >> beam.ParDo(_Pull(source)).with_output_types(tuple[str, bytes])
         if source.id_label is not None:
@@ -145,7 +142,7 @@ class _Pull(beam.DoFn):
     Elements are pairs of the id of a message and the message or its data.
     """
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: Any) -> None:
         self._source = source
 
     @beam.DoFn.unbounded_per_element()

@@ -38,9 +38,6 @@ class _WriteMessages(beam.PTransform[PCollection[Any], PCollection[Any]]):
             publish_with_ordering_key=transform.publish_with_ordering_key,
         )
 
-    def default_label(self) -> str:
-        return "WriteToPubSub"
-
     def expand(self, given: PCollection[Any]) -> PCollection[Any]:
         return (
             given

@@ -270,11 +270,8 @@ def _divided(events: Events, end: int) -> tuple[Events, Events]:
     if not events.numbers or events.numbers[-1] < end:
         return events, Events()
     count = sum(number < end for number in events.numbers)
-    halves = (
-        [column[:count] for column in events.columns()],
-        [c[count:] for c in events.columns()],
-    )
-    return Events(*halves[0]), Events(*halves[1])
+    columns = events.columns()
+    return Events(*(c[:count] for c in columns)), Events(*(c[count:] for c in columns))
 
 
 def _selector(start: int | StartPlace) -> str:

@@ -74,16 +74,7 @@ class Events:
 
     def columns(self) -> tuple[list[Any], ...]:
         """Return all columns."""
-        return (
-            self.numbers,
-            self.offsets,
-            self.times,
-            self.publishers,
-            self.keys,
-            self.properties,
-            self.system,
-            self.bodies,
-        )
+        return tuple(vars(self).values())
 
 
 @dataclass(frozen=True)

@@ -84,7 +84,6 @@ class Pool:
         folder: the folder for finding processes of this machine with receivers.
 
     Attributes:
-        reused: the number of reads by a pooled receiver.
         borrowed: the number of reads by a receiver of another process.
         made: the number of reads that opened a receiver.
     """
@@ -98,7 +97,6 @@ class Pool:
         self._neighbours = Neighbours(self._lend, self._folder)
         self._looking: threading.Event | None = None
         self._asked = 0.0
-        self.reused = 0
         self.borrowed = 0
         self.made = 0
 
@@ -155,7 +153,6 @@ class Pool:
         """Return the pooled receiver if it is at the position, or open one."""
         receiver = kept.pop_receiver(reading)
         if receiver is not None and receiver.position == position:
-            self.reused += 1
             return receiver
         if receiver is not None:
             receiver.close()

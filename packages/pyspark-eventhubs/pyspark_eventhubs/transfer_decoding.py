@@ -153,7 +153,8 @@ def decode_message(data: bytes, at: int, end: int, into: Events) -> None:
             properties, at = _texts(data, at)
         elif code == 0x73:
             values, at = decode(data, at)
-            named = _named(values)
+            pairs = zip(_PROPERTY_NAMES, values, strict=False)
+            named = [(name, as_text(value)) for name, value in pairs if value is not None]
         elif code == 0x77:
             value, at = decode(data, at)
             body = value if isinstance(value, bytes) else (as_text(value) or "").encode()
@@ -172,11 +173,6 @@ def decode_message(data: bytes, at: int, end: int, into: Events) -> None:
 
 def _long(data: bytes, at: int) -> tuple[int, int]:
     return _U32(data, at + 1)[0], at + 5
-
-
-def _named(values: list[Any]) -> Texts:
-    pairs = zip(_PROPERTY_NAMES, values, strict=False)
-    return [(name, as_text(value)) for name, value in pairs if value is not None]
 
 
 Annotations = tuple[int, str | None, int, str | None, str | None, Texts]

@@ -172,11 +172,6 @@ def _fits(given: exp.DataType | None, wanted: exp.DataType) -> bool:
     names = given.this.name, wanted.this.name
     if set(names) <= {*_RANKS}:
         return _RANKS.index(names[0]) <= _RANKS.index(names[1])
-    return same_type(given, wanted)
-
-
-def same_type(given: exp.DataType, wanted: exp.DataType) -> bool:
-    """Return whether two types have the same values."""
     groups = (TEXTS, TIMESTAMPS)
     same = any(given.is_type(*group) and wanted.is_type(*group) for group in groups)
     return same or given.this == wanted.this
@@ -197,8 +192,7 @@ def bound_of(node: exp.Expr) -> str | None:
     if not isinstance(node, exp.Anonymous):
         return None
     function, _, bound = node.name.upper().partition("_")
-    is_bound = function in ("TUMBLE", "HOP", "SESSION") and bound in ("START", "END")
-    return bound.lower() if is_bound else None
+    return bound.lower() if function in WINDOWS and bound in ("START", "END") else None
 
 
 _ARGUMENTS = {"TUMBLE": ("DATA", "TIMECOL", "SIZE"), "HOP": ("DATA", "TIMECOL", "SLIDE", "SIZE")}

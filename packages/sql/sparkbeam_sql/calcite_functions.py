@@ -40,6 +40,7 @@ from sparkbeam_sql.calcite_types import (
     common,
     decimal,
     digits,
+    inner_type,
 )
 from sparkbeam_sql.calcite_values import (
     KINDS,
@@ -182,14 +183,6 @@ def _widest(node: exp.Expr) -> Type | None:
     return common(each.type for each in arguments(node))
 
 
-def _element_type(node: exp.Expr) -> Type | None:
-    owner = _same(node)
-    if owner is None or not owner.is_type(Kind.ARRAY) or not owner.expressions:
-        return None
-    element: Type = owner.expressions[-1]
-    return element
-
-
 def _whole_type(node: exp.Expr) -> Type | None:
     kind = _same(node)
     if kind is None or not kind.is_type(Kind.DECIMAL):
@@ -246,9 +239,7 @@ def _replace(node: exp.Replace, text: Value, old: Value, new: Value) -> Value:
 def _substring(node: exp.Substring, text: Value, *places: Value) -> Value:
     constant = [whole_number(each) for each in arguments(node)[1:]]
     if None in constant or constant[0] < 1 or constant[-1] < 0:
-        return strict(
-            text.kind, f"substring({', '.join(['{}'] * (1 + len(places)))})", text, *places
-        )
+        return strict(text.kind, _call("substring", node), text, *places)
     begin = constant[0] - 1
     end = "" if len(constant) == 1 else str(begin + constant[1])
     return strict(text.kind, f"{{}}[{begin}:{end}]", text)
@@ -270,10 +261,6 @@ def _substring_in_spark(node: exp.Substring) -> exp.Expr:
         return SparkText.of("SUBSTRING({0}, IF({1} < 1, 1, {1}))", node.this, start)
     text = "SUBSTRING({0}, IF({1} < 1, 1, {1}), IF({1} < 1, {1} + {2} - 1, {2}))"
     return SparkText.of(text, node.this, start, *length)
-
-
-def _overlay(node: exp.Overlay, *parts: Value) -> Value:
-    return strict(str, f"overlay({', '.join(['{}'] * len(parts))})", *parts)
 
 
 def _overlay_in_spark(node: exp.Overlay) -> exp.Expr:
@@ -436,7 +423,7 @@ def _ordered(name: str) -> Callable[..., Value]:
     def make(node: exp.Expr, *values: Value) -> Value:
         kind = common_kind(node, *values)
         found = [converted(value, kind) for value in values]
-        return strict(kind, f"{name}({', '.join(['{}'] * len(found))})", *found)
+        return strict(kind, _call(name, node), *found)
 
     return make
 
@@ -567,8 +554,8 @@ _TABLE = (
     Function("REPLACE", exp.Replace, "text text text", Kind.VARCHAR, _replace),
     Function("SUBSTRING", exp.Substring, "data whole whole?", _same, _substring,
              _substring_in_spark),
-    Function("OVERLAY", exp.Overlay, "text text whole whole?", Kind.VARCHAR, _overlay,
-             _overlay_in_spark),
+    Function("OVERLAY", exp.Overlay, "text text whole whole?", Kind.VARCHAR,
+             lambda node, *parts: strict(str, _call("overlay", node), *parts), _overlay_in_spark),
     Function("LPAD RPAD", exp.Pad, "text whole text?", Kind.VARCHAR, _pad),
     Function("REVERSE", exp.Reverse, "text", Kind.VARCHAR, "{0}[::-1]"),
     Function("STARTS_WITH", exp.StartsWith, "text text", Kind.BOOLEAN, "{0}.startswith({1})",
@@ -624,7 +611,8 @@ _TABLE = (
     # Arrays, maps, and conditions.
     Function("CARDINALITY", "CARDINALITY", "any", Kind.INT, _size,
              "IF({0} IS NULL, NULL, SIZE({0}))"),
-    Function("ELEMENT", "ELEMENT", "any", _element_type, _element,
+    Function("ELEMENT", "ELEMENT", "any", lambda node: inner_type(_same(node), Kind.ARRAY),
+             _element,
              "IF(SIZE({0}) > 1, RAISE_ERROR('ELEMENT: several values'), TRY_ELEMENT_AT({0}, 1))"),
     Function("NULLIF", exp.Nullif, "", _same, _nullif, count=2),
     Function("IS NOT DISTINCT FROM", exp.NullSafeEQ, "", Kind.BOOLEAN, _same_value("({} == {})")),

@@ -4,7 +4,7 @@ The table is closed: another node, or another attribute that is set, is refused 
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -30,8 +30,7 @@ def _node(names: str = "", spark: str = "", **values: str) -> Node:
 
 def _spark(names: str = "", **values: str) -> Node:
     """Return a node that only Spark's text has."""
-    words = {name: frozenset(text.split(",")) for name, text in values.items()}
-    return Node(frozenset(names.split()), None, words)
+    return replace(_node(names, **values), spark=None)
 
 
 def _each(names: str, node: Node) -> dict[type[exp.Expr], Node]:
@@ -41,25 +40,21 @@ def _each(names: str, node: Node) -> dict[type[exp.Expr], Node]:
 _LIMITED = "order limit offset"
 _BINARY = _node("this expression")
 _UNARY = _node("this")
-_SET = _node(f"with_ this expression distinct {_LIMITED}")
+_LIST = _node("expressions")
 
 NODES: Mapping[type[exp.Expr], Node] = {
     # Clauses.
     exp.Select: _node(
         f"with_ expressions distinct from_ joins where group having {_LIMITED}", "windows"
     ),
-    exp.Union: _SET,
-    exp.Except: _SET,
-    exp.Intersect: _SET,
+    **_each("Union Except Intersect", _node(f"with_ this expression distinct {_LIMITED}")),
     exp.Subquery: _node(f"this alias with_ {_LIMITED}"),
     exp.Values: _node("expressions alias"),
     exp.With: _node("expressions", "recursive"),
     exp.CTE: _node("this alias"),
     exp.TableAlias: _node("this columns"),
     exp.Table: _node("this alias db catalog"),
-    exp.From: _UNARY,
-    exp.Where: _UNARY,
-    exp.Having: _UNARY,
+    **_each("From Where Having", _UNARY),
     exp.Join: _node(
         "this on using side kind method",
         side="LEFT,RIGHT,FULL",
@@ -68,43 +63,33 @@ NODES: Mapping[type[exp.Expr], Node] = {
     ),
     exp.Lateral: _node("this alias"),
     exp.Unnest: _node("expressions alias", "offset"),
-    exp.Group: _node("expressions"),
-    exp.Cube: _spark("expressions"),
-    exp.Rollup: _spark("expressions"),
-    exp.GroupingSets: _spark("expressions"),
-    exp.Distinct: _node("expressions"),
-    exp.Order: _node("expressions"),
+    **_each("Group Distinct Order", _LIST),
+    **_each("Cube Rollup GroupingSets", _spark("expressions")),
     exp.Ordered: _node("this desc nulls_first"),
-    exp.Limit: _node("expression"),
-    exp.Offset: _node("expression"),
+    **_each("Limit Offset", _node("expression")),
     exp.Fetch: _node("direction count limit_options"),
     exp.LimitOptions: _node("rows"),
     # Expressions.
     **_each(
-        "Add Sub Mul Mod And Or Dot Escape EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ "
+        "Add Sub Mul Mod And Or Dot Escape EQ NEQ GT GTE LT LTE NullSafeEQ NullSafeNEQ Is "
         "SimilarTo Filter",
         _BINARY,
     ),
-    **_each("Not Neg Paren Var DataTypeParam", _UNARY),
+    **_each("Not Neg Paren Exists HexString Boolean Var DataTypeParam", _UNARY),
+    **_each("Null Star", _node()),
     exp.Div: _node("this expression typed safe"),
     exp.DPipe: _node("this expression safe"),
     exp.Like: _node("this expression negate"),
     exp.ILike: _spark("this expression negate"),
-    exp.Is: _BINARY,
     exp.Between: _node("this low high symmetric"),
     exp.In: _node("this expressions query"),
-    exp.Exists: _UNARY,
     exp.Case: _node("this ifs default"),
     exp.If: _node("this true", "false"),
     exp.Column: _node("this table db catalog"),
     exp.Identifier: _node("this quoted"),
     exp.Literal: _node("this is_string"),
-    exp.HexString: _UNARY,
-    exp.Boolean: _UNARY,
-    exp.Null: _node(),
-    exp.Star: _node(),
     exp.Alias: _node("this alias"),
-    exp.Tuple: _node("expressions"),
+    exp.Tuple: _LIST,
     exp.Bracket: _node("this expressions offset"),
     exp.Cast: _node("this to"),
     exp.DataType: _node("this expressions nested"),
@@ -115,11 +100,8 @@ NODES: Mapping[type[exp.Expr], Node] = {
     exp.Map: _spark("keys values"),
     exp.Window: _spark("this partition_by order spec alias over"),
     exp.WindowSpec: _spark("kind start start_side end end_side", kind="ROWS,RANGE"),
-    exp.IgnoreNulls: _spark("this"),
-    exp.RespectNulls: _spark("this"),
     # Functions.
-    exp.Anonymous: _node("this expressions"),
-    exp.AnonymousAggFunc: _node("this expressions"),
+    **_each("Anonymous AnonymousAggFunc Coalesce", _node("this expressions")),
     **_each(
         "Abs Acos Ascii Asin Atan Cbrt Cos Cosh Cot Day DayOfMonth DayOfWeek DayOfYear "
         "Degrees Exp IsInf IsNan FromBase64 Hex Hour LastDay Length Ln Lower LowerHex MD5 "
@@ -128,20 +110,16 @@ NODES: Mapping[type[exp.Expr], Node] = {
         _UNARY,
     ),
     **_each(
-        "Atan2 EndsWith RegexpLike StartsWith Initcap Left Log Nullif Pow Right IntDiv", _BINARY
+        "Atan2 EndsWith Extract RegexpLike StartsWith Initcap Left Log Nullif Pow Right IntDiv",
+        _BINARY,
     ),
     **_each("Pi CurrentDate CurrentTimestamp Localtimestamp", _node()),
-    exp.Ceil: _node("this to"),
-    exp.Floor: _node("this to"),
+    **_each("Ceil Floor", _node("this to")),
     exp.Round: _node("this decimals"),
     exp.Trunc: _node("this decimals fractions_supported"),
-    exp.Chr: _node("expressions"),
-    exp.Concat: _node("expressions safe"),
-    exp.ConcatWs: _node("expressions safe"),
-    exp.Coalesce: _node("this expressions"),
-    exp.Greatest: _node("this expressions ignore_nulls"),
-    exp.Least: _node("this expressions ignore_nulls"),
-    exp.Extract: _BINARY,
+    exp.Chr: _LIST,
+    **_each("Concat ConcatWs", _node("expressions safe")),
+    **_each("Greatest Least", _node("this expressions ignore_nulls")),
     exp.Overlay: _node("this expression from_ for_"),
     exp.Pad: _node("this expression fill_pattern is_left"),
     exp.Repeat: _node("this times"),
@@ -163,16 +141,12 @@ NODES: Mapping[type[exp.Expr], Node] = {
         _BINARY,
     ),
     exp.Count: _node("this expressions big_int"),
-    exp.Grouping: _spark("expressions"),
-    exp.GroupingId: _spark("expressions"),
+    **_each("Grouping GroupingId", _spark("expressions")),
     # Functions of windows.
     **_each("CumeDist DenseRank PercentRank Rank RowNumber", _spark()),
-    exp.FirstValue: _spark("this"),
-    exp.LastValue: _spark("this"),
-    exp.Lag: _spark("this offset default"),
-    exp.Lead: _spark("this offset default"),
+    **_each("FirstValue LastValue Ntile IgnoreNulls RespectNulls", _spark("this")),
+    **_each("Lag Lead", _spark("this offset default")),
     exp.NthValue: _spark("this offset"),
-    exp.Ntile: _spark("this"),
 }
 """The attributes of each node that is translated."""
 

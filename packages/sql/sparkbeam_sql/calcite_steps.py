@@ -6,7 +6,7 @@ become functions in Python, which the planner compiles to columns.
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -59,6 +59,7 @@ from sparkbeam_sql.steps import (
     Union,
     Unnest,
     Windows,
+    columns_of,
     lacks_row,
 )
 from sparkbeam_sql.user_functions import SqlFunction
@@ -107,7 +108,7 @@ class _Lowering:
     def _query(self, tree: exp.Query) -> Project:
         with_ = tree.args.get("with_") or exp.With()
         for cte in with_.expressions:
-            names = [each.name for each in cte.args["alias"].columns] or cte.this.named_selects
+            names = cte.alias_column_names or cte.this.named_selects
             named = self._columns_of(self.query(cte.this), names)
             self._named = {**self._named, cte.alias: named}
         if isinstance(tree, exp.Subquery):
@@ -128,25 +129,17 @@ class _Lowering:
         if not isinstance(tree, exp.Union):
             raise QueryRefused(f"{tree.key.upper()} in windows or in streaming")
         parts = [self.query(part) for part in _operands(tree)]
-        pairs = [*zip(*(part.values for part in parts), strict=True)]
         try:
-            kinds = [common_kind(tree, *pair) for pair in pairs]
+            kinds, columns = _common(tree, [part.values for part in parts])
         except QueryRefused:
             clause = "UNION of columns of different types in windows or in streaming"
             raise QueryRefused(clause) from None
-        columns = [
-            Value(f"row.c{at}", kind, any(value.nullable for value in pair))
-            for at, (kind, pair) in enumerate(zip(kinds, pairs, strict=True))
-        ]
-        whole = Project(Union(tuple(_as_kinds(part, kinds) for part in parts)), tuple(columns))
+        whole = Project(Union(tuple(_as_kinds(part, kinds) for part in parts)), columns)
         return _distinct(whole) if tree.args.get("distinct") else whole
 
     @staticmethod
     def _columns_of(step: Project | Constants, names: list[str]) -> tuple[Step, dict[str, Value]]:
-        return step, {
-            name: replace(value, source=f"row.c{at}")
-            for at, (name, value) in enumerate(zip(names, step.values, strict=True))
-        }
+        return step, dict(zip(names, columns_of(step), strict=True))
 
     def _relation(
         self, tree: exp.Expr, used: set[tuple[str, str]]
@@ -158,12 +151,10 @@ class _Lowering:
 
     def _whole_relation(self, tree: exp.Expr) -> tuple[Step, dict[str, Value]]:
         if isinstance(tree, exp.Subquery):
-            alias = tree.args.get("alias")
-            names = [each.name for each in alias.columns] if alias is not None else []
-            return self._columns_of(self.query(tree.this), names or tree.this.named_selects)
+            names = tree.alias_column_names or tree.this.named_selects
+            return self._columns_of(self.query(tree.this), names)
         if isinstance(tree, exp.Values):
-            names = [each.name for each in tree.args["alias"].columns]
-            return self._columns_of(self._constants(tree), names)
+            return self._columns_of(self._constants(tree), tree.alias_column_names)
         if not isinstance(tree, exp.Table):
             raise QueryRefused(f"{tree.key.upper()} in windows or in streaming")
         if tree.name in self._named:
@@ -177,16 +168,8 @@ class _Lowering:
     def _constants(self, tree: exp.Values) -> Constants:
         value = self._expressions({}).value
         rows = [tuple(map(value, each.expressions)) for each in tree.expressions]
-        columns = [*zip(*rows, strict=True)]
-        kinds = [common_kind(tree, *column) for column in columns]
-        values = (
-            Value(f"row.c{at}", kind, any(each.nullable for each in column))
-            for at, (kind, column) in enumerate(zip(kinds, columns, strict=True))
-        )
-        return Constants(
-            tuple(tuple(map(converted, row, kinds)) for row in rows),
-            tuple(values),
-        )
+        kinds, columns = _common(tree, rows)
+        return Constants(tuple(tuple(map(converted, row, kinds)) for row in rows), columns)
 
     def _select(self, tree: exp.Select) -> Project:
         tree = with_joins(tree)
@@ -206,7 +189,7 @@ class _Lowering:
             step, scope = self._joined(step, scope, join, used, conditions)
         holds = [*map(self._expressions(scope).holds, conditions)]
         condition = " and ".join(holds) or None
-        items = [item.this if isinstance(item, exp.Alias) else item for item in tree.expressions]
+        items = [item.unalias() for item in tree.expressions]
         group, having = tree.args.get("group"), tree.args.get("having")
         further = further_keys(tree, items)
         if further and tree.args.get("distinct"):
@@ -281,11 +264,11 @@ class _Lowering:
             tuple(map(_as_join_key, side)) for side in zip(*pairs, strict=True)
         )
         whole = JoinSteps(left, right, how, left_keys, right_keys)
-        joined: Scope = {
-            **_nullable(left_scope, how in ("right", "outer")),
-            **_nullable(right_scope, how in ("left", "outer")),
-        }
-        joined = _numbered(joined)
+        if how in ("right", "outer"):
+            left_scope = _nullable(left_scope)
+        if how in ("left", "outer"):
+            right_scope = _nullable(right_scope)
+        joined = _numbered({**left_scope, **right_scope})
         if not rest:
             return whole, joined
         expressions = self._expressions(joined)
@@ -478,8 +461,7 @@ def _limited(
     if rows is None:
         return step
     kinds = [value.kind for value in step.values]
-    columns = tuple(replace(value, source=f"row.c{at}") for at, value in enumerate(step.values))
-    return Project(Top(step, orders(tree, items, kinds), *rows), columns[:selected])
+    return Project(Top(step, orders(tree, items, kinds), *rows), columns_of(step)[:selected])
 
 
 def _positioned(step: Step, scope: Scope, condition: str | None = None) -> tuple[Project, Scope]:
@@ -490,21 +472,16 @@ def _positioned(step: Step, scope: Scope, condition: str | None = None) -> tuple
 
 def _numbered(scope: Scope) -> Scope:
     numbers = itertools.count()
-    return {
-        name: {
-            column: replace(value, source=f"row.c{next(numbers)}")
-            for column, value in columns.items()
-        }
-        for name, columns in scope.items()
-    }
+    return _changed(scope, lambda value: replace(value, source=f"row.c{next(numbers)}"))
 
 
-def _nullable(scope: Scope, may_miss: bool) -> Scope:
+def _nullable(scope: Scope) -> Scope:
+    return _changed(scope, lambda value: replace(value, nullable=True))
+
+
+def _changed(scope: Scope, change: Callable[[Value], Value]) -> Scope:
     return {
-        name: {
-            column: replace(value, nullable=value.nullable or may_miss)
-            for column, value in columns.items()
-        }
+        name: {column: change(value) for column, value in columns.items()}
         for name, columns in scope.items()
     }
 
@@ -545,18 +522,28 @@ def _pairs(
 
 
 def _distinct(step: Project) -> Project:
-    own = [replace(value, source=f"row.c{at}") for at, value in enumerate(step.values)]
-    ones = Project(step, (*map(_as_key, own), Value("1", int)))
+    ones = Project(step, (*map(_as_key, columns_of(step)), Value("1", int)))
     keys = tuple(of_micros(value, f"row.k{at}") for at, value in enumerate(step.values))
     return Project(Aggregate(ones, len(keys), ("sum",), (False,)), keys)
+
+
+def _common(
+    tree: exp.Expr, rows: Sequence[tuple[Value, ...]]
+) -> tuple[list[Any], tuple[Value, ...]]:
+    """Return the types that the columns of some rows have in common, and these columns."""
+    columns = [*zip(*rows, strict=True)]
+    kinds = [common_kind(tree, *column) for column in columns]
+    return kinds, tuple(
+        Value(f"row.c{at}", kind, any(value.nullable for value in column))
+        for at, (kind, column) in enumerate(zip(kinds, columns, strict=True))
+    )
 
 
 def _as_kinds(step: Project, kinds: Sequence[Any]) -> Project:
     """Return the rows of a query in the types of a set operation."""
     if [value.kind for value in step.values] == [*kinds]:
         return step
-    own = (replace(value, source=f"row.c{at}") for at, value in enumerate(step.values))
-    return Project(step, tuple(converted(*pair) for pair in zip(own, kinds, strict=True)))
+    return Project(step, tuple(map(converted, columns_of(step), kinds)))
 
 
 def _as_key(value: Value) -> Value:

@@ -117,7 +117,7 @@ class _Joining:
         inner, pairs = self._uncorrelated(query, node)
         keys = [value for value, _ in values]
         if isinstance(inner, exp.Select) and is_plain(inner, without=("joins", "distinct")):
-            inside = [_unaliased(inner.selects[at]) for _, at in values]
+            inside = [inner.selects[at].unalias() for _, at in values]
             inside += [own for _, own in pairs]
             inside, keys = inside or [_ZERO], [*keys, *(outer for outer, _ in pairs)] or [_ZERO]
             derived = inner.copy()
@@ -197,7 +197,7 @@ class _Joining:
         """
         inner, pairs = self._uncorrelated(query, node)
         assert isinstance(inner, exp.Select)
-        item = exp.Paren(this=_unaliased(inner.selects[0]).copy())
+        item = exp.Paren(this=inner.selects[0].unalias().copy())
         having = inner.args.get("having")
         condition = exp.Paren(this=having.this.copy()) if having is not None else None
         rows = first_rows(inner)
@@ -331,10 +331,6 @@ def _aggregates(node: exp.Expr) -> bool:
     """Return whether an expression has an aggregate, other than within its subqueries."""
     found = node.walk(prune=lambda each: isinstance(each, exp.Query))
     return any(isinstance(each, exp.AggFunc) for each in found)
-
-
-def _unaliased(node: exp.Expr) -> exp.Expr:
-    return node.this if isinstance(node, exp.Alias) else node
 
 
 def _refused(clause: str, node: exp.Expr) -> QueryRefused:

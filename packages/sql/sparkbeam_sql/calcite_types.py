@@ -172,12 +172,12 @@ def _cast(node: exp.Cast) -> Type:
     return decimal(_MOST, 18) if to.is_type(Kind.DECIMAL) and not to.expressions else to
 
 
-def _element(node: exp.Bracket) -> Type | None:
-    owner = node.this.type
-    if owner is not None and owner.is_type(Kind.ARRAY, Kind.MAP) and owner.expressions:
-        found: Type = owner.expressions[-1]
-        return found
-    return None
+def inner_type(owner: Type | None, *kinds: exp.DType) -> Type | None:
+    """Return the type of the values in one of some kinds, such as arrays; None for others."""
+    if owner is None or not owner.is_type(*kinds) or not owner.expressions:
+        return None
+    found: Type = owner.expressions[-1]
+    return found
 
 
 def _unnested(node: exp.Unnest) -> Type | None:
@@ -245,7 +245,7 @@ RULES: Mapping[type[exp.Expr], Rule] = {
     exp.Literal: _literal,
     exp.HexString: lambda node: built("BINARY"),
     exp.Cast: _cast,
-    exp.Bracket: _element,
+    exp.Bracket: lambda node: inner_type(node.this.type, Kind.ARRAY, Kind.MAP),
     exp.Unnest: _unnested,
     exp.Array: _array,
     exp.Case: lambda node: common(

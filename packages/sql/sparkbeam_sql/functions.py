@@ -315,8 +315,7 @@ def decimal_of(value: Any, precision: int, scale: int) -> Decimal | None:
         exact = Decimal(_plain(value))
     if not exact.is_finite():
         raise ValueError("A string in SQL is not a number.")
-    with localcontext() as context:
-        context.prec = 400
+    with localcontext(prec=400):
         found = exact.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP) + 0
         if abs(found) >= Decimal(1).scaleb(precision - scale):
             raise OverflowError(f"A number in SQL is out of the range of {precision} digits.")
@@ -361,8 +360,7 @@ def truncated_decimal(number: Decimal, digits: int) -> Decimal:
 def _with_digits(number: Any, digits: int, rounding: str) -> Any:
     if isinstance(number, float) and not math.isfinite(number):
         return number
-    with localcontext() as context:
-        context.prec = 400
+    with localcontext(prec=400):
         exact = number if isinstance(number, Decimal) else Decimal(repr(_plain(number)))
         places = max(min(int(digits), 350), -350)
         found = exact.quantize(Decimal(1).scaleb(-places), rounding) if exact else exact
@@ -387,8 +385,7 @@ def ceiling(number: Any) -> Any:
 
 def _whole(number: Any, of_float: Callable[[float], int], rounding: str) -> Any:
     if isinstance(number, Decimal):
-        with localcontext() as context:
-            context.prec = 400
+        with localcontext(prec=400):
             return number.to_integral_value(rounding)
     return float(of_float(number)) if math.isfinite(number) else number
 

@@ -4,7 +4,7 @@ import functools
 import inspect
 import math
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -35,7 +35,7 @@ from sparkbeam.plan.same_windows import in_same_windows
 from sparkbeam_sql import functions as sql_functions
 from sparkbeam_sql.calcite_nesting import divided
 from sparkbeam_sql.calcite_steps import as_micros, of_micros
-from sparkbeam_sql.calcite_values import REAL, Value, held
+from sparkbeam_sql.calcite_values import REAL, Value, present
 from sparkbeam_sql.combines import (
     SPREADS,
     Best,
@@ -58,6 +58,7 @@ from sparkbeam_sql.steps import (
     Union,
     Unnest,
     Windows,
+    columns_of,
     is_single,
 )
 from sparkbeam_sql.user_functions import SqlFunction
@@ -121,7 +122,7 @@ class Lowered:
             case Constants():
                 return self._constants(step)
             case Project():
-                return self.result(step, tuple(f"c{at}" for at in range(len(step.values))))
+                return self.result(step)
             case Aggregate():
                 return self._aggregate(step)
             case Assigned():
@@ -136,19 +137,19 @@ class Lowered:
                 return self._union([self._rows(part) for part in step.steps])
 
     def _constants(self, step: Constants) -> PCollection[Any]:
-        kind = _row_type(tuple(f"c{at}" for at in range(len(step.values))), step.values)
+        kind = _row_type(step.values)
         rows = (f"made({', '.join(value.source for value in row)})" for row in step.rows)
         made = self._function(f"[{', '.join(rows)}]", made=_class_of(kind))
         once = self._pipeline | self._label("Once") >> beam.Create([0])
         return once | self._label("Values") >> beam.FlatMap(made).with_output_types(kind)
 
-    def result(self, step: Project, names: tuple[str, ...]) -> PCollection[Any]:
-        """Return the rows of a query, whose columns have these names."""
+    def result(self, step: Project, names: Sequence[str] = ()) -> PCollection[Any]:
+        """Return the rows of a query, whose columns have these names, or else those of a step."""
         rows = self._rows(step.step)
         if step.condition is not None:
             holds = beam.Filter(self._function(step.condition))
             rows = self._each(rows, "Where", holds, rows.element_type)
-        kind = _row_type(names, step.values)
+        kind = _row_type(step.values, names)
         source = f"made({', '.join(value.source for value in step.values)})"
         made = self._function(source, made=_class_of(kind))
         return self._each(rows, "Select", beam.Map(made), kind)
@@ -188,8 +189,7 @@ class Lowered:
 
     def _assigned(self, step: Assigned) -> PCollection[Any]:
         rows = self._windowed(self._rows(step.step), step.windows)
-        values = (*_columns(step.step), *[Value("", Timestamp)] * 2)
-        kind = _row_type(tuple(f"c{at}" for at in range(len(values))), values)
+        kind = _row_type((*step.step.values, *[Value("", Timestamp)] * 2))
         made = self._function(
             "made(*row, window.start, window.end)",
             "row, window=asked",
@@ -204,9 +204,8 @@ class Lowered:
         keys = self._key(step.left_keys, 1, kind), self._key(step.right_keys, 2, kind)
         if self._handles_errors:
             left, right = self._with_keys(left, keys[0]), self._with_keys(right, keys[1])
-        values = (*_columns(step.left), *_columns(step.right))
-        names = tuple(f"c{at}" for at in range(len(values)))
-        row = _row_type(names, [replace(value, nullable=True) for value in values])
+        values = (*step.left.values, *step.right.values)
+        row = _row_type([replace(value, nullable=True) for value in values])
         is_once = step.how == "inner" and _fire_once_in_same_windows(left, right)
         if is_once:
             if is_single(step.right):
@@ -249,9 +248,7 @@ class Lowered:
         turned: bool = False,
     ) -> PCollection[Any]:
         """Join rows to the only one of the right side in their window, which is a side input."""
-        columns = [
-            replace(value, source=f"row.c{at}") for at, value in enumerate(_columns(step.right))
-        ]
+        columns = columns_of(step.right)
         parts = (*step.right_keys, *map(as_micros, columns))
         kind = typehints.Tuple[tuple(map(_type_of, parts))]
         packed = self._function(f"({', '.join(part.source for part in parts)},)")
@@ -259,10 +256,11 @@ class Lowered:
         other = AsSingleton(only, None)
         conditions = ["other is not None"]
         for at, key in enumerate(step.left_keys):
-            conditions.append(_equal(key, f"other[{at}]"))
+            nulls, (value,) = present(key)
+            conditions += [*nulls, f"{value} == other[{at}]"]
         holds = self._function(" and ".join(conditions), "row, other")
         found = left | self._label("Join") >> beam.Filter(holds, other)
-        own = [f"row.c{at}" for at in range(len(_columns(step.left)))]
+        own = [f"row.c{at}" for at in range(len(step.left.values))]
         theirs = [
             of_micros(value, f"other[{len(step.right_keys) + at}]").source
             for at, value in enumerate(columns)
@@ -273,8 +271,7 @@ class Lowered:
 
     def _unnest(self, step: Unnest) -> PCollection[Any]:
         rows = self._rows(step.step)
-        names = tuple(f"c{at}" for at in range(len(_columns(step.step)) + 1))
-        kind = _row_type(names, [*_columns(step.step), step.element])
+        kind = _row_type((*step.step.values, step.element))
         none = (None,) if step.outer else ()
         made = self._function(
             f"[made(*row, element) for element in ({step.array.source} or {none})]",
@@ -319,7 +316,8 @@ class Lowered:
 
     def _keyed(self, rows: PCollection[Any], key: Callable[[Any], Any]) -> PCollection[Any]:
         kind: Any = typehints.Tuple[_returned(key), rows.element_type]
-        return rows | self._label("Keys") >> beam.Map(_with_key(key)).with_output_types(kind)
+        keyed = beam.Map(lambda row: (key(row), row)).with_output_types(kind)
+        return rows | self._label("Keys") >> keyed
 
     def _function(self, source: str, parameters: str = "row", **named: Any) -> Callable[..., Any]:
         return function(source, parameters, **self._functions, **named)
@@ -404,7 +402,9 @@ def function(source: str, parameters: str = "row", **named: Any) -> Callable[...
     return made
 
 
-def _row_type(names: tuple[str, ...], values: Iterable[Value]) -> RowTypeConstraint:
+def _row_type(values: Sequence[Value], names: Sequence[str] = ()) -> RowTypeConstraint:
+    """Return the type of rows of some values, whose columns are ``c0``, … if they have no names."""
+    names = names or [f"c{at}" for at in range(len(values))]
     return RowTypeConstraint.from_fields(list(zip(names, map(_type_of, values), strict=True)))
 
 
@@ -476,29 +476,12 @@ def _is_table(table: PCollection[Any], rows: PCollection[Any]) -> bool:
     return table.is_bounded and (is_other or not rows.is_bounded)
 
 
-def _columns(step: Step) -> tuple[Value, ...]:
-    assert isinstance(step, Project)
-    return step.values
-
-
-def _equal(value: Value, other: str) -> str:
-    """Return the test that a value is not None and equals another one, which may be None."""
-    if not value.nullable:
-        return f"{value.source} == {other}"
-    first, again = held(value)
-    return f"{first} is not None and {again} == {other}"
-
-
 def _key_type(left: tuple[Value, ...], right: tuple[Value, ...]) -> Any:
     parts = [
         Optional[one.kind] if one.nullable or other.nullable else one.kind  # noqa: UP045
         for one, other in zip(left, right, strict=True)
     ]
     return typehints.Tuple[(int, *parts)]
-
-
-def _with_key(key: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda row: (key(row), row)
 
 
 def _returned(function: Callable[..., Any]) -> Any:
@@ -511,7 +494,7 @@ def _pair(step: JoinSteps, row: RowTypeConstraint) -> Callable[[Any, Any, Any], 
     fields = (
         f"(None if {name} is None else {name}[{at}])" if step.how in hows else f"{name}[{at}]"
         for side, (name, hows) in zip((step.left, step.right), absent.items(), strict=True)
-        for at in range(len(_columns(side)))
+        for at in range(len(side.values))
     )
     made = function(f"made({', '.join(fields)})", "key, one, other", made=_class_of(row))
     return typehints.with_output_types(row)(made)

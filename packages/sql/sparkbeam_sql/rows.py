@@ -8,6 +8,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
 from decimal import Decimal
+from functools import cached_property
 from typing import Any, Optional
 
 import apache_beam as beam
@@ -212,22 +213,16 @@ class _Rows:
         self._names = [name for name, _ in made._fields]
         self._changes = changes
         self._coder: Any = coders.registry.get_coder(made)
-        self._make: Callable[[Iterable[Any]], Any] | None = None
+
+    @cached_property
+    def _make(self) -> Callable[[Iterable[Any]], Any]:
+        """The function from fields to a row, which each process makes for itself."""
+        kind: Any = named_tuple_from_schema(self._coder.schema)
+        make: Callable[[Iterable[Any]], Any] = kind._make
+        return make
 
     def __call__(self, row: Any) -> Any:
-        if self._make is None:
-            kind: Any = named_tuple_from_schema(self._coder.schema)
-            self._make = kind._make
         return self._make(
             self._changes[name](getattr(row, name)) if name in self._changes else getattr(row, name)
             for name in self._names
         )
-
-    def __reduce__(self) -> Any:
-        return _rows, (self._names, self._changes, self._coder)
-
-
-def _rows(names: list[str], changes: Mapping[str, Any], coder: Any) -> _Rows:
-    rows = _Rows.__new__(_Rows)
-    rows._names, rows._changes, rows._coder, rows._make = names, changes, coder, None
-    return rows

@@ -1,6 +1,6 @@
 """Steps of a query: selections, aggregations in windows, and joins."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparkbeam_sql.calcite_values import Value
 from sparkbeam_sql.combines import Order
@@ -77,7 +77,7 @@ class Aggregate:
 class Assigned:
     """Rows in windows, with the start and the end of the window as two columns behind theirs."""
 
-    step: "Step"
+    step: Project
     windows: Windows
 
 
@@ -85,8 +85,8 @@ class Assigned:
 class JoinSteps:
     """A join by equal keys; the columns of the right side follow those of the left."""
 
-    left: "Step"
-    right: "Step"
+    left: Project
+    right: Project
     how: str
     left_keys: tuple[Value, ...]
     right_keys: tuple[Value, ...]
@@ -100,7 +100,7 @@ class Unnest:
         outer: a row without elements stays, with None.
     """
 
-    step: "Step"
+    step: Project
     array: Value
     element: Value
     outer: bool = False
@@ -129,6 +129,11 @@ class Union:
 
 
 Step = Scan | Constants | Project | Aggregate | Assigned | JoinSteps | Unnest | Top | Union
+
+
+def columns_of(step: Project | Constants) -> tuple[Value, ...]:
+    """Return the columns of the rows that a step makes, as what follows has them."""
+    return tuple(replace(value, source=f"row.c{at}") for at, value in enumerate(step.values))
 
 
 def is_single(step: Step) -> bool:

@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from sparkbeam.common.arguments import one_of, shown
 from sparkbeam.connectors import query_frames, resolve
-from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.problems import spark_cannot
 from sparkbeam.errors import ConfigurationError, UnsupportedTransform
 from sparkbeam.io.read import ReadFromSpark
 from sparkbeam.io.write import to_table
@@ -137,9 +137,11 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             rows = {name: SqlRows.of(each, name) for name, each in tables.items()}
             types = {name: each.types for name, each in rows.items()}
             query = calcite.parse(self._query, types, self._functions)
+            read = {name: rows[name] for name in query.tables}
             if self._dead_letters:
-                return self._with_failed(pipeline, query, rows)
-            return self._result(pipeline, query, rows)
+                lowered = self._lowered(pipeline, read)
+                return lowered.result(self._steps(query, read), query.columns), lowered.failed()
+            return self._result(pipeline, query, read)
         except QueryRefused as refused:
             raise UnsupportedTransform(
                 self._applied, f"SQL on Spark does not support {refused.clause}.", refused.remedy
@@ -148,12 +150,11 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             raise ConfigurationError(f"'{self._applied}': {error}") from None
 
     def _result(
-        self, pipeline: Pipeline, query: Any, rows: Mapping[str, SqlRows]
+        self, pipeline: Pipeline, query: Any, read: Mapping[str, SqlRows]
     ) -> PCollection[Any]:
         """Return the rows of a query."""
         from sparkbeam_sql.calcite import has_windows
 
-        read = {name: rows[name] for name in query.tables}
         is_windowed = has_windows(query) or _is_windowed(pipeline, read)
         lower = self._steps if is_windowed else self._row_by_row
         steps = lower(query, read)
@@ -178,24 +179,11 @@ class SparkSql(beam.PTransform[Any, PCollection[Any]]):
             schema.add(name, field.dataType, field.nullable)
         return self._queried(pipeline, text, read, schema)
 
-    def _with_failed(
-        self, pipeline: Pipeline, query: Any, rows: Mapping[str, SqlRows]
-    ) -> tuple[PCollection[Any], PCollection[Any]]:
-        """Return the rows of a query, and those of its tables on which it fails."""
-        read = {name: rows[name] for name in query.tables}
-        lowered = self._lowered(pipeline, read)
-        return lowered.result(self._steps(query, read), query.columns), lowered.failed()
-
     def _analyzed(self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows]) -> StructType:
         session = resolve.session_of(pipeline)
         schemas = [each.schema for each in read.values()]
-        try:
-            with unlogged():
-                return query_frames.schema_of(session, text, schemas, self._of_spark(text))
-        except Exception as error:
-            raise ConfigurationError(
-                f"Spark cannot analyze the query: {problem(error, '', ())}"
-            ) from None
+        with spark_cannot("analyze the query", "", ()), unlogged():
+            return query_frames.schema_of(session, text, schemas, self._of_spark(text))
 
     def _queried(
         self, pipeline: Pipeline, text: str, read: Mapping[str, SqlRows], schema: StructType

@@ -79,21 +79,3 @@ def test_the_command_of_beam_runs_a_pipeline_with_a_query(spark: Any, tmp_path: 
     main.run([f"--yaml_pipeline_file={spec}", "--runner=sparkbeam.SparkRunner"])
     (written,) = tmp_path.glob("out*")
     assert written.read_text().split() == ["h", "2"]
-
-
-@pytest.mark.parametrize(
-    ("kind", "config"),
-    [
-        ("Sql", "query: SELECT 1 / a AS b FROM PCOLLECTION"),
-        ("MapToFields", "language: sql, fields: {b: 1 / a}"),
-        ("Filter", "language: calcite, keep: 1 / a > 0"),
-    ],
-)
-def test_error_handling_of_a_query_is_an_error_with_a_remedy(kind: str, config: str) -> None:
-    spec = (
-        "{type: composite, transforms: [{type: Create, config: {elements: [{a: 0}]}}, {type: "
-        f"{kind}, input: Create, config: {{{config}, error_handling: {{output: bad}}}}}}], "
-        f"output: {kind}.bad}}"
-    )
-    with pytest.raises(ValueError, match=f"{kind}.*: error_handling is not .* language: python"):
-        _ = beam.Pipeline(runner=SparkRunner()) | yaml_transform.YamlTransform(spec)

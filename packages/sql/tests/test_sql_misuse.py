@@ -63,6 +63,13 @@ def in_a_stream(query: str) -> Any:
     return clicks | "Query" >> SqlTransform(query)
 
 
+def handling_errors(kind: str, config: str) -> Any:
+    """A transform of Beam YAML with dead letters."""
+    step = f"{{type: {kind}, config: {{{config}, error_handling: {{output: bad}}}}}}"
+    rows = beam.Pipeline(SparkRunner()) | beam.Create([beam.Row(a=0)])
+    return rows | pytest.importorskip("apache_beam.yaml.yaml_transform").YamlTransform(step)
+
+
 def expression(text: str) -> Any:
     given = beam.Pipeline(BatchRunner()) | beam.Create(RELATIONS["mixed"]).with_output_types(Mixed)
     query = SqlTransform(f"SELECT {text} AS x FROM PCOLLECTION")

@@ -11,12 +11,11 @@ from apache_beam.coders import registry
 from apache_beam.internal import pickler
 from apache_beam.options.pipeline_options import StandardOptions
 from apache_beam.pvalue import PBegin, PCollection
-from pyspark.sql.types import StructType
 
 from sparkbeam.common.maven_packages import released, versions_of
 from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve, source_frames
-from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.problems import spark_cannot
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.io.dataframe import FromDataFrame
 from sparkbeam.options.spark_options import SparkBeamOptions, settings
@@ -94,9 +93,6 @@ class TableRows:
 Rows = Callable[[Any], TableRows]
 """Function from the session to the rows of a read that ends."""
 
-Kind = Callable[[StructType], Any]
-"""Function from the schema of rows to the type of the elements."""
-
 Follow = Callable[[Any, int | None], TableRows]
 """Function from the session, and the most rows of a micro-batch, to those of a streaming read."""
 
@@ -127,7 +123,6 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
         self._follow = follow
         self._endless = endless
         self._options = options
-        self._kind: Kind | None = None
 
     def expand(self, pbegin: PBegin) -> PCollection[Any]:
         pipeline = pbegin.pipeline
@@ -136,21 +131,10 @@ class ReadTable(beam.PTransform[PBegin, PCollection[Any]]):
             follow = self._follow if streaming or self._endless else None
             session = self._format.session(pipeline)
             most = pipeline.options.view_as(SparkBeamOptions).max_batch_elements
-            rows = self._checked(lambda: follow(session, most) if follow else self._rows(session))
-        return pbegin | "Read" >> reading(pipeline, rows, self._options, self._kind)
-
-    def _checked(self, make: Callable[[], TableRows]) -> TableRows:
-        try:
-            rows = make()
-            _ = rows.frame.schema
-        except ConfigurationError:
-            raise
-        except Exception as error:
-            raise ConfigurationError(
-                f"Spark cannot read {self._what}: "
-                f"{problem(error, self._format.name, self._options)}"
-            ) from None
-        return rows
+            with spark_cannot(f"read {self._what}", self._format.name, self._options):
+                rows = follow(session, most) if follow else self._rows(session)
+                _ = rows.frame.schema
+        return pbegin | "Read" >> reading(pipeline, rows, self._options)
 
 
 _IDLE_MICROS = 60_000_000
@@ -159,15 +143,14 @@ _LAG_MICROS = 300_000_000
 
 
 def reading(
-    pipeline: beam.Pipeline, rows: TableRows, options: Options, kind: Kind | None = None
+    pipeline: beam.Pipeline, rows: TableRows, options: Options
 ) -> "beam.PTransform[PBegin, PCollection[Any]]":
     """Return the transform that reads rows.
 
     Args:
         rows: of a table; those of a read that ends are collected in a streaming pipeline.
-        kind: of the elements; None for rows with the columns as fields.
     """
-    read = _ReadFrame(rows, options, kind)
+    read = _ReadFrame(rows, options)
     streaming = pipeline.options.view_as(StandardOptions).streaming
     return _ReadOnce(read) if streaming and not rows.frame.isStreaming else read
 
@@ -177,18 +160,11 @@ class _ReadFrame(FromDataFrame):
 
     In streaming the watermark is the newest timestamp of the rows. Without new ones it follows the
     clock.
-
-    Args:
-        kind: of the elements; None for rows with the columns as fields.
     """
 
-    def __init__(self, rows: TableRows, options: Options, kind: Kind | None) -> None:
+    def __init__(self, rows: TableRows, options: Options) -> None:
         super().__init__(rows.frame, rows.time, rows.columns)
         self.secrets = options
-        self._kind = kind
-
-    def _element_type(self, schema: StructType) -> Any:
-        return super()._element_type(schema) if self._kind is None else self._kind(schema)
 
     def described(self, pbegin: PBegin) -> tuple[ReadSpec, Any]:
         """Return the read in batch, and the type of the elements."""
@@ -218,7 +194,9 @@ class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
         label = applied_label(pipeline)
         with errors_naming(label):
             spec, kind = self._read.described(pbegin)
-            found = self._collected(source_frames.timed(resolve.session_of(pipeline), spec, label))
+            frame = source_frames.timed(resolve.session_of(pipeline), spec, label)
+            with spark_cannot("read the table", "", self._read.secrets):
+                found = frame.toArrow()
             if found.nbytes > _MOST_BYTES:
                 raise ConfigurationError(
                     f"The table has {found.nbytes >> 20} MiB, but a table that a streaming "
@@ -228,14 +206,6 @@ class _ReadOnce(beam.PTransform[PBegin, PCollection[Any]]):
                 )
         parts = pbegin | "Collected" >> beam.Create([*map(_stream, found.to_batches(_ROWS))])
         return parts | "Rows" >> beam.FlatMap(CollectedRows(spec)).with_output_types(kind)
-
-    def _collected(self, frame: Any) -> Any:
-        try:
-            return frame.toArrow()
-        except Exception as error:
-            raise ConfigurationError(
-                f"Spark cannot read the table: {problem(error, '', self._read.secrets)}"
-            ) from None
 
 
 _MOST_BYTES = 1 << 24

@@ -23,14 +23,7 @@ from sparkbeam.spark.capabilities import setting
 from sparkbeam_tables.catalog_reads import ReadTable, TableFormat, TableRows
 from sparkbeam_tables.database_values import ChosenFields
 from sparkbeam_tables.iceberg_merges import KINDS, ChangeMerge
-from sparkbeam_tables.iceberg_tables import (
-    CATALOG,
-    FIELD,
-    IcebergCatalog,
-    WriteMicroBatch,
-    check_sort_fields,
-    check_transforms,
-)
+from sparkbeam_tables.iceberg_tables import CATALOG, FIELD, IcebergCatalog, WriteMicroBatch
 from sparkbeam_tables.jdbc import kinds_of
 
 _EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
@@ -135,15 +128,15 @@ class Selection:
 def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
     """Return a write that appends to a table, or to several, or merges changes into them."""
     table, catalog = config.required("table"), catalog_of(config)
-    fields = _Chosen(config.names("keep"), config.names("drop"), config.text("only"))
-    if sum(map(bool, (fields.keep, fields.drop, fields.only))) > 1:
+    keep, drop, only = config.names("keep"), config.names("drop"), config.text("only")
+    if sum(map(bool, (keep, drop, only))) > 1:
         raise ConfigurationError(f"{config.name}: give only one of keep, drop and only.")
     mode = config.text("distribution_mode")
     written = WriteMicroBatch(
         catalog,
         table,
-        partition_fields=check_transforms(config.names("partition_fields")),
-        sort_fields=check_sort_fields(config.names("sort_fields")),
+        partition_fields=config.names("partition_fields"),
+        sort_fields=config.names("sort_fields"),
         properties=tuple(config.texts("table_properties").items()),
         options=(("distribution-mode", mode),) if mode else (),
         snapshot_properties=tuple(config.texts("snapshot_properties").items()),
@@ -159,7 +152,7 @@ def write(system: str, config: ManagedConfig) -> "beam.PTransform[Any, Any]":
             )
     config.ignore(*_HINTS)
     config.finish()
-    return WriteToIceberg(written, fields)
+    return WriteToIceberg(written, keep, drop, only)
 
 
 def _merge(config: ManagedConfig) -> ChangeMerge | None:
@@ -189,21 +182,6 @@ def _merge(config: ManagedConfig) -> ChangeMerge | None:
     )
 
 
-@dataclass(frozen=True)
-class _Chosen:
-    """The fields of a row that are written.
-
-    Attributes:
-        keep: these alone, if any.
-        drop: all but these.
-        only: the fields of this one, if any.
-    """
-
-    keep: tuple[str, ...]
-    drop: tuple[str, ...]
-    only: str
-
-
 def catalog_of(config: ManagedConfig) -> IcebergCatalog:
     """Return the catalog that a configuration describes."""
     return IcebergCatalog(
@@ -218,12 +196,17 @@ class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
 
     Args:
         write: writes a micro-batch.
+        keep: the fields of a row that are written, if any are given.
+        drop: otherwise all but these.
+        only: otherwise the fields of this one, if any.
     """
 
-    def __init__(self, write: WriteMicroBatch, fields: _Chosen) -> None:
+    def __init__(
+        self, write: WriteMicroBatch, keep: tuple[str, ...], drop: tuple[str, ...], only: str
+    ) -> None:
         super().__init__()
         self._write = write
-        self._fields = fields
+        self._keep, self._drop, self._only = keep, drop, only
 
     def expand(self, rows: PCollection[Any]) -> PDone:
         with errors_naming(applied_label(rows.pipeline)):
@@ -231,14 +214,12 @@ class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
             whole = kinds_of(rows.element_type)
             kinds = self._chosen(whole)
             columns = [_column(name, kind) for name, kind in kinds.items()]
-            table, hidden = _destination(
-                self._write.table, whole, () if self._fields.only else kinds
-            )
+            table, hidden = _destination(self._write.table, whole, () if self._only else kinds)
         texts = tuple((part.name, kind) for part, kind in columns if part.dataType != kind)
         schema = [part for part, _ in columns] + [part for part, _ in hidden]
-        if texts or hidden or self._fields.only or list(kinds) != list(whole):
+        if texts or hidden or self._only or list(kinds) != list(whole):
             places = tuple((part.name, tuple(path)) for part, path in hidden)
-            chosen = ChosenFields(tuple(kinds), dict(texts), self._fields.only, places)
+            chosen = ChosenFields(tuple(kinds), dict(texts), self._only, places)
             rows = rows | "Fields" >> beam.Map(chosen)
         write = replace(
             self._write, table=table, hidden=tuple(part.name for part, _ in hidden), texts=texts
@@ -256,15 +237,14 @@ class WriteToIceberg(beam.PTransform[PCollection[Any], PDone]):
 
     def _chosen(self, kinds: dict[str, Any]) -> dict[str, Any]:
         """Return the types of the fields to write."""
-        fields = self._fields
-        for name in (*fields.keep, *fields.drop, *filter(None, [fields.only])):
+        for name in (*self._keep, *self._drop, *filter(None, [self._only])):
             if name not in kinds:
                 raise ConfigurationError(
                     f"keep, drop or only has {shown(name)}, but the rows have {listed(kinds)}."
                 )
-        if fields.only:
-            return kinds_of(without_none(kinds[fields.only])[0])
-        names = fields.keep or [name for name in kinds if name not in fields.drop]
+        if self._only:
+            return kinds_of(without_none(kinds[self._only])[0])
+        names = self._keep or [name for name in kinds if name not in self._drop]
         return {name: kinds[name] for name in names}
 
 

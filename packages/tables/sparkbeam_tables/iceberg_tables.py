@@ -159,6 +159,13 @@ class WriteMicroBatch(TakesSinkId):
     merge: ChangeMerge | None = None
     sink_id: str = ""
 
+    def __post_init__(self) -> None:
+        """Raise a ConfigurationError for a partition transform or a sort order that is none."""
+        for text in self.partition_fields:
+            _transform(text)
+        for text in self.sort_fields:
+            _sort_field(text)
+
     def with_sink_id(self, sink_id: str) -> "WriteMicroBatch":
         return replace(self, sink_id=sink_id)
 
@@ -396,28 +403,6 @@ def _transform(text: str, argument: str = "partition_fields") -> str:
         "'year(name)', 'month(name)', 'day(name)', 'hour(name)', 'bucket(name, 4)' or "
         "'truncate(name, 4)'."
     )
-
-
-def check_transforms(fields: tuple[str, ...]) -> tuple[str, ...]:
-    """Check partition transforms.
-
-    Raises:
-        ConfigurationError: one is none of Iceberg's.
-    """
-    for text in fields:
-        _transform(text)
-    return fields
-
-
-def check_sort_fields(fields: tuple[str, ...]) -> tuple[str, ...]:
-    """Check a sort order.
-
-    Raises:
-        ConfigurationError: a part is none of a sort order.
-    """
-    for text in fields:
-        _sort_field(text)
-    return fields
 
 
 _SORT = re.compile(r"(.+?)(?:\s+(asc|desc))?(?:\s+(nulls\s+(?:first|last)))?", re.IGNORECASE)

@@ -17,7 +17,7 @@ from sparkbeam.common import arguments
 from sparkbeam.common.display_text import shortened
 from sparkbeam.common.step_errors import errors_naming
 from sparkbeam.connectors import resolve
-from sparkbeam.connectors.problems import problem
+from sparkbeam.connectors.problems import spark_cannot
 from sparkbeam.connectors.schemas import row_constraint, row_type, spark_field
 from sparkbeam.errors import ConfigurationError
 from sparkbeam.hooks.managed_config import SECRET_MANAGER, no_secret_manager
@@ -195,7 +195,8 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
         source = f"({query}\n) rows_of_query" if query else given.table
         options = tuple(given.database.options().items())
         given.database.prepare(session)
-        try:
+        what = "the query" if query else f"the table {arguments.shown(source)}"
+        with spark_cannot(f"read {what}", "jdbc", options):
             check_statements(session, given.database)
             return DatabaseTable(given.database, source).frame(
                 session,
@@ -204,13 +205,6 @@ class ReadFromDatabase(beam.PTransform[PBegin, PCollection[Any]]):
                 partition_column=given.partition_column,
                 partitions=given.partitions,
             )
-        except ConfigurationError:
-            raise
-        except Exception as error:
-            what = "the query" if query else f"the table {arguments.shown(source)}"
-            raise ConfigurationError(
-                f"Spark cannot read {what}: {problem(error, 'jdbc', options)}"
-            ) from None
 
 
 def _with_texts(rows: RowTypeConstraint, texts: Mapping[str, str]) -> RowTypeConstraint:

@@ -1,9 +1,7 @@
 """Connections to a database that break while rows are written and read."""
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import broken_program
 import pytest
 from apache_beam.io.jdbc import ReadFromJdbc, WriteToJdbc
 from breaking_proxy import breaking_proxy
+from command import attempt, with_paths
 from database_servers import Sql
 from whole import is_whole
 
@@ -28,14 +27,8 @@ def test_rows_are_written_and_read_once_though_connections_break(
     system: str, tmp_path: Path
 ) -> None:
     """Each task that fails runs again; its rows are a transaction."""
-    done = subprocess.run(
-        [sys.executable, broken_program.__file__, system, str(ROWS), str(BREAKS)],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    program = [sys.executable, broken_program.__file__, system, ROWS, BREAKS]
+    done = attempt(*program, folder=tmp_path, more=with_paths())
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout.splitlines()[-1])
     print(system, ROWS, found)

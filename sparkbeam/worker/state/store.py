@@ -30,34 +30,19 @@ class ByteMap(Protocol):
 
 
 class MemoryMap:
-    """A map in memory.
-
-    Attributes:
-        trips: the number of accesses for them.
-        writes: the number of keys put or deleted.
-        put_bytes: the number of bytes put.
-    """
+    """A map in memory."""
 
     def __init__(self) -> None:
         self.entries: dict[bytes, bytes] = {}
-        self.reads = 0
-        self.trips = 0
-        self.writes = 0
-        self.put_bytes = 0
 
     def get(self, keys: Sequence[bytes]) -> list[bytes | None]:
-        self.reads += len(keys)
-        self.trips += 1
         return [self.entries.get(key) for key in keys]
 
     def put(self, items: Mapping[bytes, bytes]) -> None:
-        self.writes += len(items)
-        self.put_bytes += sum(len(key) + len(value) for key, value in items.items())
         self.entries.update(items)
 
     def delete(self, keys: Iterable[bytes]) -> None:
         for key in keys:
-            self.writes += 1
             self.entries.pop(key, None)
 
 

@@ -36,8 +36,7 @@ _MOST = 1 << 20
 
 def frame(channel: int, code: int, fields: Sequence[Any], payload: bytes = b"") -> bytes:
     """Return a frame with all fields of its performative, as expected by the Azure SDK."""
-    missing = [None] * (_LENGTHS.get(code, 0) - len(fields))
-    body = encode(Described(code, [*fields, *missing])) + payload
+    body = encode(Described(code, padded(code, [*fields]))) + payload
     is_sasl = code >= SASL_MECHANISMS
     return _FRAME_HEAD.pack(8 + len(body), 2, 1 if is_sasl else 0, channel) + body
 

@@ -1,0 +1,27 @@
+"""Pipelines that may run in one stage of Spark: :mod:`sparkbeam.worker.batch.small_pipeline`."""
+
+from sparkbeam.plan.input_sizes import bytes_of_root
+from sparkbeam.plan.model import Exchange, Plan, Stage
+
+_SMALL = 64 << 10
+"""Bytes of all values and files that a pipeline reads."""
+
+_IN_PLACE = frozenset([Exchange.FORWARD, Exchange.BY_KEY, Exchange.SORT])
+"""Exchanges that one task can do. A Reshuffle asks for several tasks."""
+
+
+def roots_and_others(plan: Plan) -> tuple[list[Stage], list[Stage]] | None:
+    """Return the stages without an input, and the others; None if the pipeline is not small.
+
+    It is if it reads few bytes, and shuffles rows by key alone. A pipeline without any shuffle or
+    side input is one stage anyway.
+    """
+    roots = [stage for stage in plan.stages if stage.exchange is Exchange.IMPULSE]
+    others = [stage for stage in plan.stages if stage.exchange is not Exchange.IMPULSE]
+    if plan.sources or not others or not all(stage.exchange in _IN_PLACE for stage in others):
+        return None
+    if any(stage.side_inputs for stage in roots):
+        return None
+    sizes = [bytes_of_root(stage) for stage in roots]
+    known = [size for size in sizes if size is not None]
+    return (roots, others) if len(known) == len(sizes) and sum(known) <= _SMALL else None

@@ -1,0 +1,178 @@
+"""All stages of a small pipeline in one stage of Spark.
+
+Its tasks run the roots, in parallel as ever, and write their rows to files. The task that ends
+last goes on: it reads these files, and runs the other stages one after the other, each over the
+sorted rows of those before it. If there are more rows than one task should process, it leaves them
+in files, and Spark runs the stages that are left.
+"""
+
+import uuid
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparkbeam.plan.model import Exchange, Stage
+from sparkbeam.wire.rows import METRICS_TAG, SCHEMA, tuples
+from sparkbeam.wire.side_content import SideInputData
+from sparkbeam.worker.batch.spilling import spilled_batches
+from sparkbeam.worker.batch.stage import StageTask
+from sparkbeam.worker.task import task_numbers
+
+SMALL_BYTES = 256 << 10
+"""Bytes of rows up to which one task goes on: about as many as Spark puts into a task."""
+
+_CLAIM, _LEFT = "last", "left"
+
+
+@dataclass(frozen=True)
+class SmallPipeline:
+    """Input of the tasks that run a small pipeline; it is pickled into the plan.
+
+    Attributes:
+        roots: the stages without an input, each with the number of its tasks.
+        others: the other stages, in an order in which they can run.
+        folder: for files, shared by the tasks and the driver.
+    """
+
+    roots: tuple[StageTask, ...]
+    others: tuple[StageTask, ...]
+    folder: str
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Run a task of a root, and maybe all other stages; the function for ``mapInArrow``.
+
+        Yields:
+            The reports, of a pipeline that has run to its end.
+        """
+        (number,) = task_numbers(batches)
+        path = self._path(number)
+        if not path.exists():  # An attempt that failed after it may have written it.
+            _write(path, self._root(number))
+        if self._is_last(number):
+            yield from self._go_on()
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks of all roots."""
+        return sum(root.tasks for root in self.roots)
+
+    def left(self) -> "tuple[int, LeftRows]":
+        """Return how many of the other stages have run, and the rows that are left for the rest."""
+        for path in Path(self.folder).glob(f"{_LEFT}-*"):
+            return int(path.name.removeprefix(f"{_LEFT}-")), LeftRows((str(path),))
+        paths = map(self._path, range(self.tasks))
+        return 0, LeftRows(tuple(str(path) for path in paths if path.exists()))
+
+    def _path(self, number: int) -> Path:
+        return Path(self.folder, f"root-{number}")
+
+    def _root(self, number: int) -> Iterator[pa.RecordBatch]:
+        for root in self.roots:
+            if 0 <= number < root.tasks:
+                yield from root(numbers([number]))
+            number -= root.tasks
+
+    def _is_last(self, number: int) -> bool:
+        """Return whether this task goes on: all have written their files, and it has seen it first.
+
+        An attempt after a failure has the number of the one that has failed.
+        """
+        if not all(self._path(other).exists() for other in range(self.tasks)):
+            return False
+        try:
+            with Path(self.folder, _CLAIM).open("x") as claim:
+                claim.write(str(number))
+        except FileExistsError:
+            return Path(self.folder, _CLAIM).read_text() == str(number)
+        return True
+
+    def _go_on(self) -> Iterator[pa.RecordBatch]:
+        paths = [self._path(number) for number in range(self.tasks)]
+        if sum(path.stat().st_size for path in paths) > SMALL_BYTES:
+            return
+        rows = _Rows()
+        rows.add(spilled_batches(tuple(map(str, paths)), numbers(range(self.tasks))))
+        for count, task in enumerate(self.others):
+            if rows.size > SMALL_BYTES:
+                _write(Path(self.folder, f"{_LEFT}-{count}"), rows.all())
+                return
+            side_inputs = {
+                (side.transform_id, side.local_name): rows.of_side_input(side.sources)
+                for side in task.stage.side_inputs
+            }
+            rows.add(replace(task, side_inputs=side_inputs)(rows.exchanged(task.stage)))
+        for path in paths:
+            path.unlink()
+        yield from rows.of((METRICS_TAG,))
+
+
+@dataclass(frozen=True)
+class LeftRows:
+    """Input of the tasks that give Spark the rows of stages that have run.
+
+    Attributes:
+        paths: the files, one for each task; none if all stages have run.
+    """
+
+    paths: tuple[str, ...]
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a file; the function for ``mapInArrow``."""
+        return spilled_batches(self.paths, batches)
+
+
+class _Rows:
+    """The rows that stages have put out, by the tags of their ports."""
+
+    def __init__(self) -> None:
+        self._batches: dict[int, list[pa.RecordBatch]] = defaultdict(list)
+        self.size = 0
+
+    def add(self, batches: Iterable[pa.RecordBatch]) -> None:
+        """Add the rows that a task puts out."""
+        for batch in batches:
+            tags = batch.column(0)
+            for tag in pc.unique(tags).to_pylist():
+                self._batches[tag].append(batch.filter(pc.equal(tags, tag)))
+            self.size += batch.nbytes
+
+    def all(self) -> Iterator[pa.RecordBatch]:
+        """Yield all rows."""
+        return self.of(tuple(self._batches))
+
+    def of(self, tags: tuple[int, ...]) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of some ports."""
+        for tag in tags:
+            yield from self._batches[tag]
+
+    def exchanged(self, stage: Stage) -> Iterator[pa.RecordBatch]:
+        """Yield the input of a stage, in the order in which it has to be read."""
+        if stage.exchange is Exchange.FORWARD:
+            return self.of(stage.inputs)
+        table = pa.Table.from_batches(self.of(stage.inputs), SCHEMA)
+        return iter(table.sort_by([("key", "ascending"), ("ord", "ascending")]).to_batches())
+
+    def of_side_input(self, tags: tuple[int, ...]) -> SideInputData:
+        """Return the rows of the ports of a side input as its content."""
+        runs: dict[bytes, list[bytes]] = defaultdict(list)
+        for key, _, run in tuples(self.of(tags)):
+            runs[key].append(run)
+        return SideInputData(runs=dict(runs))
+
+
+def numbers(of: Iterable[int]) -> Iterator[pa.RecordBatch]:
+    """Return the numbers of tasks as Spark gives them."""
+    return iter([pa.record_batch([pa.array(of, pa.int64())], ["id"])])
+
+
+def _write(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write a file of rows, which has its name once it is complete."""
+    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    with pa.OSFile(str(unfinished), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    unfinished.replace(path)
