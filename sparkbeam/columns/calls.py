@@ -92,12 +92,7 @@ def _folding(function: Callable[..., Any], handler: Handler) -> Handler:
         constants = [item.value for item in items if isinstance(item, Const)]
         if not items or len(constants) < len(items):
             return handler(graph, items)
-        try:
-            return graph.const(function(*constants))
-        except NotCompiled:
-            raise
-        except Exception as error:
-            raise NotCompiled(f"it raises {type(error).__name__}") from None
+        return graph.folded(function, *constants)
 
     return handled
 

@@ -234,12 +234,9 @@ def _slots(
 ) -> tuple[Item, ...]:
     """Return the values that the function may emit; NOTHING where it may emit none."""
     plain = function.__func__ if isinstance(function, types.MethodType) else function
-    if isinstance(plain, types.FunctionType) and is_generator_function(plain):
-        if form is not ResultKind.FLAT:
-            raise NotCompiled("it is a generator function")
-        if plain is not function:
-            given = [machine.objects.held(function.__self__), *given]
-        return machine.generated(plain, given, by_name)
+    is_generator = isinstance(plain, types.FunctionType) and is_generator_function(plain)
+    if is_generator and form is not ResultKind.FLAT:
+        raise NotCompiled("it is a generator function")
     if isinstance(function, Mapping):
         items = {name: machine.objects.call(one, given, by_name) for name, one in function.items()}
         return (machine.objects.call(Row, [], items),)

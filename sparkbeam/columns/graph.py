@@ -133,6 +133,19 @@ class Graph:
         key = (Const, shape, written, id(value) if "nan" in written else None)
         return self._once(key, lambda: Const(shape, value))
 
+    def folded(self, function: Callable[..., Any], *constants: Any) -> Const:
+        """Return the result of a function of constants, computed by Python.
+
+        Raises:
+            NotCompiled: the function raises, or its result is not plain, immutable data.
+        """
+        try:
+            return self.const(function(*constants))
+        except NotCompiled:
+            raise
+        except Exception as error:
+            raise NotCompiled(f"it raises {type(error).__name__}") from None
+
     def column(self, shape: Shape, argument: int, path: tuple[int, ...] = ()) -> Expression:
         """Return an argument or a field of it."""
         if shape == NONE:
@@ -355,7 +368,7 @@ class Graph:
             NotCompiled: the truth value is undefined over columns.
         """
         if isinstance(item, Either | Select):
-            return self._truth_of_either(item)
+            return self.of_both(item, self.truth)
         if isinstance(item, Contents):
             return self.const(bool(item.items))
         if not isinstance(item, Expression):
@@ -380,22 +393,27 @@ class Graph:
             return self.presence(item)
         raise NotCompiled(f"it tests {shape} for truth")
 
-    def _truth_of_either(self, item: Either | Select) -> Expression:
+    def of_both(self, item: Either | Select, function: Callable[[Item], Expression]) -> Expression:
+        """Return the result of a function for a conditional value, evaluated on the path taken."""
         self.goes_both_ways()
         with self.collected() as if_yes:
-            yes = self.truth(item.yes)
+            yes = function(item.yes)
         with self.collected() as if_no:
-            no = self.truth(item.no)
+            no = function(item.no)
         self.branch(item.condition, if_yes, if_no)
-        truth = self.select(item.condition, yes, no)
-        assert isinstance(truth, Expression)
-        return truth
+        return self.chosen(item.condition, yes, no)
 
     def negated(self, condition: Expression) -> Expression:
         """Negate a bool that is never None."""
         if isinstance(condition, Const):
             return self.const(not condition.value)
         return self.apply(number_kernels.invert_bool, BOOL, condition)
+
+    def chosen(self, condition: Expression, yes: Expression, no: Expression) -> Expression:
+        """Choose between two values of one type by a condition."""
+        chosen = self.select(condition, yes, no)
+        assert isinstance(chosen, Expression)
+        return chosen
 
     def select(self, condition: Expression, yes: Item, no: Item) -> Item:
         """Choose between two values by a condition."""
@@ -410,19 +428,14 @@ class Graph:
         no = self.const(False) if no is condition else no
         for kind in (TimestampParts, DurationParts):
             if isinstance(yes, kind) and isinstance(no, kind):
-                micros = self.select(condition, yes.micros, no.micros)
-                assert isinstance(micros, Expression)
-                return kind(micros)
+                return kind(self.chosen(condition, yes.micros, no.micros))
         if isinstance(yes, IntervalParts) and isinstance(no, IntervalParts):
-            start = self.select(condition, yes.start, no.start)
-            end = self.select(condition, yes.end, no.end)
-            assert isinstance(start, TimestampParts)
-            assert isinstance(end, TimestampParts)
-            return IntervalParts(start, end)
+            start = self.chosen(condition, yes.start.micros, no.start.micros)
+            end = self.chosen(condition, yes.end.micros, no.end.micros)
+            return IntervalParts(TimestampParts(start), TimestampParts(end))
         if isinstance(yes, Stamped) and isinstance(no, Stamped):
-            time = self.select(condition, yes.time, no.time)
-            assert isinstance(time, TimestampParts)
-            return Stamped(self.select(condition, yes.value, no.value), time)
+            time = self.chosen(condition, yes.time.micros, no.time.micros)
+            return Stamped(self.select(condition, yes.value, no.value), TimestampParts(time))
         one, other = self.stored(yes), self.stored(no)
         if not isinstance(one, Expression) or not isinstance(other, Expression):
             return Either(condition, yes, no)
@@ -465,8 +478,7 @@ class Graph:
             if not isinstance(field, Expression):
                 return None
             fields.append(field)
-        presence = self.select(condition, self._presence(one), self._presence(other))
-        assert isinstance(presence, Expression)
+        presence = self.chosen(condition, self._presence(one), self._presence(other))
         is_always = isinstance(presence, Const) and presence.value is True
         return self.record(record, tuple(fields), None if is_always else presence)
 
@@ -562,9 +574,14 @@ _NAMES: dict[type, str] = {
 
 def checked(node: Expression) -> None:
     """Refuse a constant that no column can hold."""
-    if not isinstance(node, Const):
-        return
-    value = node.value
+    if isinstance(node, Const):
+        _check_constant(node.value)
+
+
+def _check_constant(value: Any) -> None:
+    if isinstance(value, tuple):
+        for item in value:
+            _check_constant(item)
     if type(value) is int and not number_kernels.SMALLEST <= value <= number_kernels.LARGEST:
         raise NotCompiled("an int exceeds 64 bits")
     if type(value) is str:

@@ -63,12 +63,6 @@ class Machine:
         self._steps = 0
         self._nested = 0
 
-    def generated(
-        self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
-    ) -> tuple[Item, ...]:
-        """Return the yields of a generator function; NOTHING where it may yield none."""
-        return self._run_function(function, args, by_name).yielded
-
     def _generator(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
     ) -> Generated:

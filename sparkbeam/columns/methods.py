@@ -79,10 +79,7 @@ _NO = object()
 def _folded(graph: Graph, owner: Any, name: str, values: tuple[Any, ...]) -> Expression:
     if type(owner) is not str or name not in _OF_STR:
         raise NotCompiled(f"it calls {type(owner).__name__}.{name} of a constant")
-    try:
-        return graph.const(getattr(owner, name)(*values))
-    except Exception as error:
-        raise NotCompiled(f"it raises {type(error).__name__}") from None
+    return graph.folded(getattr(owner, name), *values)
 
 
 def _by_python(
@@ -126,8 +123,6 @@ def _match(
     patterns = values[0] if type(values[0]) is tuple else values
     if not all(type(one) is _type_of(owner) for one in patterns):
         return None
-    for one in patterns:
-        checked(graph.const(one))
     return graph.apply(text_kernels.matched(_MATCHES[name], patterns), BOOL, owner)
 
 

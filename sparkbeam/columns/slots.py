@@ -5,7 +5,6 @@ from itertools import zip_longest
 
 from sparkbeam.columns.expressions import (
     NOTHING,
-    Const,
     Either,
     Expression,
     Item,
@@ -85,19 +84,8 @@ def result_shape(leaf: Item) -> Shape:
     if isinstance(leaf, Made):
         for field in leaf.fields:
             result_shape(field)
-    _check_constant(leaf)
+    checked(leaf)
     return leaf.shape
-
-
-def _check_constant(leaf: Expression) -> None:
-    values = [leaf.value] if isinstance(leaf, Const) else []
-    graph = Graph()
-    while values:
-        value = values.pop()
-        if type(value) is not tuple and not isinstance(value, tuple):
-            checked(graph.const(value))
-        else:
-            values += value
 
 
 def unified_shape(leaves: Iterable[Item]) -> Shape:

@@ -103,10 +103,7 @@ def _micros_of_seconds(graph: Graph, seconds: Item) -> Expression:
 
 def _whole(graph: Graph, number: Expression) -> Expression:
     if isinstance(number, Const):
-        try:
-            return graph.const(int(number.value))
-        except (OverflowError, ValueError) as error:
-            raise NotCompiled(f"it raises {type(error).__name__}") from None
+        return graph.folded(int, number.value)
     if number.shape == FLOAT:
         return graph.apply(number_kernels.truncated, INT, number)
     graph.require(number)
