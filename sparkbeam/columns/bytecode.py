@@ -196,13 +196,8 @@ def _function(instruction: dis.Instruction) -> list[Op]:
     flags = instruction.arg or 0
     if flags & ~_CLOSURE:
         return [Op("unknown", "it defines a function with defaults or annotations")]
-    return [Op("function"), Op("closure")] if flags else [Op("function")]
-
-
-def _function_attribute(instruction: dis.Instruction) -> list[Op]:
-    if instruction.arg != _CLOSURE:
-        return [Op("unknown", "it defines a function with defaults or annotations")]
-    return [Op("closure")]
+    made = [Op("function")] if instruction.opname == "MAKE_FUNCTION" else []
+    return [*made, Op("closure")] if flags else made
 
 
 def _format_value(instruction: dis.Instruction) -> list[Op]:
@@ -227,7 +222,7 @@ _SPECIAL: dict[str, Callable[[dis.Instruction], list[Op]]] = {
     "BINARY_OP": lambda one: [Op("binary", one.argrepr.removesuffix("="))],
     "LOAD_ASSERTION_ERROR": lambda one: [Op("const", AssertionError)],
     "MAKE_FUNCTION": _function,
-    "SET_FUNCTION_ATTRIBUTE": _function_attribute,  # From 3.13.
+    "SET_FUNCTION_ATTRIBUTE": _function,  # From 3.13.
     "KW_NAMES": lambda one: [Op("kw_names", one.arg)],  # Until 3.12.
 }
 LEAVES_ITERATOR = sys.version_info >= (3, 13)

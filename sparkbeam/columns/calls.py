@@ -28,7 +28,6 @@ from sparkbeam.columns.expressions import (
     Select,
     Stamped,
     TimestampParts,
-    is_type_of,
 )
 from sparkbeam.columns.graph import Graph, named
 from sparkbeam.columns.list_calls import as_list, has_true, is_list
@@ -243,10 +242,7 @@ def _rounded(graph: Graph, items: tuple[Item, ...]) -> Item:
 def _divided(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) != 2:
         raise NotCompiled("it raises TypeError")
-    quotient, rest = (binary(graph, symbol, *items) for symbol in ("//", "%"))
-    assert isinstance(quotient, Expression)
-    assert isinstance(rest, Expression)
-    return tuple_of(graph, (quotient, rest))
+    return tuple_of(graph, tuple(binary(graph, symbol, *items) for symbol in ("//", "%")))
 
 
 def _formatted(graph: Graph, items: tuple[Item, ...]) -> Item:
@@ -282,7 +278,8 @@ def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
     of_none = graph.const(issubclass(type(None), kinds))
     match node.shape:
         case Union() if isinstance(node, ColumnRef):
-            codes = is_type_of(node, kinds)
+            members = enumerate(node.shape.members)
+            codes = tuple(code for code, one in members if issubclass(one.type, kinds))
             return graph.apply(HasTypeCode(codes), BOOL, node)
         case Scalar() | RecordShape():
             is_one = graph.const(issubclass(node.shape.type, kinds))

@@ -39,6 +39,7 @@ from sparkbeam.columns.python_types import (
     STR,
     Constants,
     RecordShape,
+    Scalar,
     Shape,
     Table,
     Union,
@@ -230,19 +231,15 @@ def _in_constants(graph: Graph, node: Expression, constants: tuple[Any, ...]) ->
     if node.shape == FLOAT and any(one != one for one in constants):
         raise NotCompiled("it tests whether a float is in constants with a NaN")
     if node.shape in (STR, BYTES):
-        assert not isinstance(node.shape, RecordShape)
-        wanted = frozenset(one for one in constants if type(one) is node.shape.type)
+        wanted = [one for one in constants if Scalar(type(one)) == node.shape]
         for one in wanted:
             checked(graph.const(one))
-        return graph.apply(text_kernels.contained(wanted, has_none), BOOL, node)
-    if node.shape not in NUMBERS:
+    elif node.shape in NUMBERS:
+        numbers = [one for one in constants if type(one) in (int, float, bool)]
+        wanted = _representable(numbers, node.shape)
+    else:
         raise NotCompiled(f"it tests whether {node.shape} is in constants")
-    numeric = [one for one in constants if type(one) in (int, float, bool)]
-    return graph.apply(
-        number_kernels.contained(frozenset(_representable(numeric, node.shape)), has_none),
-        BOOL,
-        node,
-    )
+    return graph.apply(number_kernels.contained(frozenset(wanted), has_none), BOOL, node)
 
 
 def _representable(values: list[Any], shape: Shape) -> list[Any]:

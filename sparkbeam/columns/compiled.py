@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkbeam.columns.captured import Guard
-from sparkbeam.columns.evaluate import Evaluation, by_rows, rows_of
+from sparkbeam.columns.evaluate import Evaluation, Leaf, by_rows, rows_of
 from sparkbeam.columns.expressions import (
     Const,
     Expression,
@@ -140,9 +140,8 @@ class Compiled:
             FallBack: Python might give another result or raise for this block, which must be
                 processed element by element.
         """
-        evaluation = self._run(columns, rows)
+        evaluation, leaves = self._run(columns, rows)
         with _exactly():
-            leaves = evaluation.leaves(self._slots, evaluation.top)
             if self._is_one_to_one and len(leaves) == 1:
                 values, times = evaluation.result(leaves[0], self.result)
                 output = BlockResult(values, None, times)
@@ -160,21 +159,21 @@ class Compiled:
         Args, raises: as :meth:`evaluate`.
         """
         assert self.is_filter
-        evaluation = self._run(columns, rows)
-        with _exactly():
-            leaves = evaluation.leaves(self._slots, evaluation.top)
+        evaluation, leaves = self._run(columns, rows)
         found = by_rows([rows_of(leaf.selection) for leaf in leaves])[0]
         evaluation.update_metrics()
         return found
 
-    def _run(self, columns: tuple[pa.Array, ...], rows: Positions | None) -> Evaluation:
+    def _run(
+        self, columns: tuple[pa.Array, ...], rows: Positions | None
+    ) -> tuple[Evaluation, list[Leaf]]:
         for guard in self._guards:
             if not guard.holds():
                 raise FallBack(f"{guard.name} has changed")
         evaluation = Evaluation(columns, rows, self._documents)
         with _exactly():
             evaluation.run(self._statements, evaluation.top)
-        return evaluation
+            return evaluation, evaluation.leaves(self._slots, evaluation.top)
 
 
 @dataclass(frozen=True)

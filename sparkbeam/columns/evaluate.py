@@ -40,7 +40,7 @@ from sparkbeam.columns.expressions import (
 )
 from sparkbeam.columns.graph import is_present
 from sparkbeam.columns.json_kernels import DocumentPaths, parsed
-from sparkbeam.columns.list_kernels import flattened, items_at
+from sparkbeam.columns.list_kernels import flattened, items_at, lists_of
 from sparkbeam.columns.metric_calls import amounts_of, sum_of
 from sparkbeam.columns.python_types import (
     NONE,
@@ -118,12 +118,6 @@ class Selection:
         while found is not None and argument not in found.made:
             found = found._parent
         return found
-
-    def repeated(self, loop: Loop, counts: Positions) -> "Selection":
-        """Return the iterations of a loop, given their number per element."""
-        total = int(counts.sum())
-        found = Selection(total, self, lambda: np.repeat(np.arange(self.count), counts))
-        return self.loops.setdefault(loop, found)
 
     def known(self, node: Expression) -> Value:
         """Return the value of an expression that was evaluated here or in an enclosing selection.
@@ -241,8 +235,11 @@ class Evaluation:
         found = selection.loops.get(loop)
         if found is None:
             items, counts = flattened(self.value(loop.lists, selection))
-            found = selection.repeated(loop, counts)
+            found = Selection(
+                len(items), selection, lambda: np.repeat(np.arange(selection.count), counts)
+            )
             found.made[loop.argument] = items
+            selection.loops[loop] = found
         return found
 
     def _make(self, source: Document | Pick, selection: Selection) -> None:
@@ -315,18 +312,16 @@ class Evaluation:
         condition = self.value(node.condition, selection)
         yes, no = self.split(node.condition, selection)
         if not no.count or not yes.count:
-            return self._as(node.shape, node.yes if yes.count else node.no, selection)
+            chosen = node.yes if yes.count else node.no
+            if chosen.shape == NONE:
+                return repeated(None, node.shape, selection.count)
+            return self.value(chosen, selection)
         assert isinstance(condition, Vector)
         both = [self._at_hand(one, selection) for one in (node.yes, node.no)]
         if all(found for found, _ in both):
             return selected(condition.data, both[0][1], both[1][1], node.shape)
         ways = (self.value(node.yes, yes), self.value(node.no, no))
         return merged((yes.positions(), no.positions()), ways, node.shape)
-
-    def _as(self, shape: Shape, node: Expression, selection: Selection) -> Value:
-        """Evaluate an expression as a value of one type, which may be None elsewhere."""
-        value = self.value(node, selection)
-        return repeated(None, shape, selection.count) if node.shape == NONE else value
 
     def _at_hand(self, node: Expression, selection: Selection) -> tuple[bool, Value]:
         is_column = isinstance(node, ColumnRef) and node.argument not in self._sources
@@ -474,9 +469,7 @@ class Evaluation:
         assert isinstance(node.shape, Lists)
         leaves = self.leaves(node.items, selection)
         values, rows, _ = self.gathered(leaves, node.shape.item, selection)
-        counts = np.bincount(rows, minlength=selection.count)
-        bounds = np.concatenate([[0], np.cumsum(counts)])
-        return Vector(pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), values))
+        return lists_of(values, np.bincount(rows, minlength=selection.count))
 
 
 def _put(into: Vector | None, mask: Bools, part: Vector, shape: Shape) -> Vector:

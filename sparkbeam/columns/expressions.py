@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from apache_beam.metrics.execution import MetricUpdater
 
-from sparkbeam.columns.python_types import RecordShape, Shape, Union
+from sparkbeam.columns.python_types import RecordShape, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -361,10 +361,3 @@ class Make:
 
 
 Statement: TypeAlias = Evaluate | Branch | Fail | Update | Repeat | Make
-
-
-def is_type_of(column: ColumnRef, kinds: tuple[type, ...]) -> tuple[int, ...]:
-    """Return the type codes of the union members that are subclasses of some classes."""
-    assert isinstance(column.shape, Union)
-    members = column.shape.members
-    return tuple(code for code, one in enumerate(members) if issubclass(one.type, kinds))

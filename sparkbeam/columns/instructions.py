@@ -181,11 +181,7 @@ class Instructions:
         frame.stack.append(NULL)
 
     def _op_attr(self, frame: Frame, name: str) -> None:
-        owner = frame.stack.pop()
-        found = self._objects.attribute(owner, name)
-        if found is None:
-            raise NotCompiled(f"it reads .{name} of {named(owner)}")
-        frame.stack.append(found)
+        frame.stack.append(self._objects.read(frame.stack.pop(), name))
 
     def _op_method(self, frame: Frame, name: str) -> None:
         owner = frame.stack.pop()

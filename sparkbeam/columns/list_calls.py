@@ -53,19 +53,20 @@ def is_list(item: Item) -> TypeGuard[Expression]:
 def has_true(name: str, graph: Graph, items: tuple[Item, ...]) -> Item:
     """Compute ``any`` or ``all``, by name."""
     if len(items) == 1 and isinstance(items[0], Listed):
-        found: Item = graph.const(name == "all")
+        found: Expression = graph.const(name == "all")
         for item in reversed(items[0].items):
             truth = graph.truth(item)
             ways = (found, truth) if name == "all" else (truth, found)
-            found = graph.select(truth, *ways)
+            found = graph.chosen(truth, *ways)
         return found
     if len(items) != 1 or not is_list(items[0]):
         raise NotCompiled(f"it calls {name} with {', '.join(map(named, items)) or 'nothing'}")
-    if name == "any":
-        flags = _of_each(graph, items[0], graph.truth)
-        return graph.truth(graph.apply(list_kernels.sums, INT, flags))
-    flags = _of_each(graph, items[0], lambda item: graph.negated(graph.truth(item)))
-    return graph.negated(graph.truth(graph.apply(list_kernels.sums, INT, flags)))
+
+    def sign(item: Item) -> Expression:  # All are true if none is false.
+        return graph.truth(item) if name == "any" else graph.negated(graph.truth(item))
+
+    flags = _of_each(graph, items[0], sign)
+    return sign(graph.apply(list_kernels.sums, INT, flags))
 
 
 def ordered(

@@ -12,10 +12,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkbeam.columns.order import ranges_of
 from sparkbeam.columns.python_types import FLOAT, INT, RecordShape, shape_of
 from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import (
-    Bools,
     Positions,
     Value,
     Vector,
@@ -43,12 +43,14 @@ def lengths(value: Value) -> Vector:
 def are_filled(value: Value) -> Vector:
     """Compute ``bool(value)``, where None is false."""
     assert isinstance(value, Vector)
-    if value.nulls is None:
-        return Vector(flattened(value)[1] > 0)
-    filled = np.zeros(len(value), np.bool_)
-    there = np.flatnonzero(~value.nulls)
-    filled[there] = flattened(value.take(there))[1] > 0
-    return Vector(filled)
+    filled = pc.greater(pc.list_value_length(value.data), 0)
+    return Vector(numpy_of(pc.fill_null(filled, False)))
+
+
+def lists_of(items: pa.Array, counts: Positions) -> Vector:
+    """Return lists of these lengths, given the items of all of them."""
+    bounds = np.concatenate([[0], np.cumsum(counts)])
+    return Vector(pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), items))
 
 
 @lru_cache(maxsize=1024)
@@ -60,11 +62,8 @@ def sliced(start: int | None, stop: int | None) -> Callable[[Value], Vector]:
         first = _bound(0 if start is None else start, counts)
         last = counts if stop is None else _bound(stop, counts)
         kept = np.maximum(last - first, 0)
-        ends = np.concatenate([[0], np.cumsum(kept)])
-        begins = np.cumsum(counts) - counts + first
-        rows = np.arange(ends[-1]) + np.repeat(begins - ends[:-1], kept)
-        bounds = pa.array(ends, pa.int32())
-        return Vector(pa.ListArray.from_arrays(bounds, items.take(pa.array(rows))))
+        rows, _ = ranges_of(np.cumsum(counts) - counts + first, kept)
+        return lists_of(items.take(pa.array(rows)), kept)
 
     return kernel
 
@@ -120,8 +119,11 @@ def required(places: Value) -> Vector:
 
 def sums(value: Value) -> Vector:
     """Compute ``sum(value)`` of ints."""
-    numbers, starts, filled, count = _numbers(value)
-    found = np.zeros(count, np.int64)
+    items, counts = flattened(value)
+    numbers: Positions = bare(loaded(items, INT))
+    found = np.zeros(len(counts), np.int64)
+    filled = counts > 0
+    starts = (np.cumsum(counts) - counts)[filled]
     if len(starts):
         # The halves of numbers are added apart: they have room for that.
         high = np.add.reduceat(numbers >> _HALF, starts)
@@ -133,31 +135,29 @@ def sums(value: Value) -> Vector:
     return Vector(found)
 
 
-def least_place(keys: Value) -> Vector:
-    """Return the place of the first least key of each list; None if it is empty."""
-    return _extreme_place(keys, np.minimum)
+def _extreme_place(choose: np.ufunc) -> Callable[[Value], Vector]:
+    """Return the kernel of the place of each list's first extreme key; None if it is empty."""
+
+    def extreme_place(keys: Value) -> Vector:
+        items, counts = flattened(keys)
+        empty = counts == 0
+        found = np.zeros(len(counts), np.int64)
+        left = counts[~empty]
+        if len(left):
+            first = np.cumsum(left) - left
+            rows, starts = np.arange(len(items)), first
+            for numbers in _numbers_of_keys(items):
+                some = numbers[rows]
+                is_best = some == np.repeat(choose.reduceat(some, starts), left)
+                rows, left = rows[is_best], np.add.reduceat(is_best, starts, dtype=np.int64)
+                starts = np.cumsum(left) - left
+            found[~empty] = rows[starts] - first
+        return Vector(found, nulls_or_none(empty))
+
+    return extreme_place
 
 
-def greatest_place(keys: Value) -> Vector:
-    """Return the place of the first greatest key of each list; None if it is empty."""
-    return _extreme_place(keys, np.maximum)
-
-
-def _extreme_place(keys: Value, choose: np.ufunc) -> Vector:
-    items, counts = flattened(keys)
-    empty = counts == 0
-    found = np.zeros(len(counts), np.int64)
-    left = counts[~empty]
-    if len(left):
-        first = np.cumsum(left) - left
-        rows, starts = np.arange(len(items)), first
-        for numbers in _numbers_of_keys(items):
-            some = numbers[rows]
-            is_best = some == np.repeat(choose.reduceat(some, starts), left)
-            rows, left = rows[is_best], np.add.reduceat(is_best, starts, dtype=np.int64)
-            starts = np.cumsum(left) - left
-        found[~empty] = rows[starts] - first
-    return Vector(found, nulls_or_none(empty))
+least_place, greatest_place = _extreme_place(np.minimum), _extreme_place(np.maximum)
 
 
 @lru_cache(maxsize=2)
@@ -171,8 +171,7 @@ def in_order(reverse: bool) -> Callable[[Value, Value], Vector]:
             numbers = [~one if one.dtype == np.int64 else -one for one in numbers]
         lists = np.repeat(np.arange(len(counts)), counts)
         order = np.lexsort((*reversed(numbers), lists))
-        bounds = pa.array(np.concatenate([[0], np.cumsum(counts)]), pa.int32())
-        return Vector(pa.ListArray.from_arrays(bounds, items.take(pa.array(order))))
+        return lists_of(items.take(pa.array(order)), counts)
 
     return kernel
 
@@ -192,12 +191,3 @@ def _numbers_of_keys(keys: pa.Array) -> Iterator[Any]:
     if shape == FLOAT and np.isnan(values).any():
         raise FallBack("it orders by a NaN")
     yield values if shape == FLOAT else values.astype(np.int64, copy=False)
-
-
-def _numbers(value: Value) -> tuple[Positions, Positions, Bools, int]:
-    """Return the ints in lists, the starts of non-empty lists, their mask, and the row count."""
-    items, counts = flattened(value)
-    numbers: Positions = bare(loaded(items, INT))
-    filled: Bools = counts > 0
-    starts: Positions = np.cumsum(counts) - counts
-    return numbers, starts[filled], filled, len(counts)

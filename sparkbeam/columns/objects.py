@@ -5,7 +5,7 @@ import operator
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from apache_beam.metrics.execution import MetricUpdater
 from apache_beam.utils.timestamp import Duration, Timestamp
@@ -72,16 +72,11 @@ class Keyed:
     values: tuple[Callable[[Any], Any], ...]
 
 
-class Inliner(Protocol):
-    """Inline compilation of calls of Python functions."""
+Inliner = Callable[[types.FunctionType, list[Item], dict[str, Item]], Item | None]
+"""Returns the result of a call of a Python function; None if it always raises.
 
-    def __call__(
-        self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
-    ) -> Item | None:
-        """Return the result of a function; None if it always raises.
-
-        A generator function returns a generator.
-        """
+A generator function returns a generator.
+"""
 
 
 class Objects:
@@ -173,10 +168,7 @@ class Objects:
         name = args[1].value if len(args) == 2 and isinstance(args[1], Const) else None
         if type(name) is not str or by_name:
             raise NotCompiled("it calls getattr with a name that is not constant")
-        found = self.attribute(args[0], name)
-        if found is None:
-            raise NotCompiled(f"it reads .{name} of {named(args[0])}")
-        return found
+        return self.read(args[0], name)
 
     def keyed(self, function: Keyed, args: list[Item]) -> Item:
         """Return the pair of a key and a list."""
@@ -205,10 +197,7 @@ class Objects:
 
     def _attributes(self, owner: Item, path: str) -> Item:
         for name in path.split("."):
-            found = self.attribute(owner, name)
-            if found is None:
-                raise NotCompiled(f"it reads .{name} of {named(owner)}")
-            owner = found
+            owner = self.read(owner, name)
         return owner
 
     def dict_of(self, items: dict[str, Item]) -> Item:
@@ -271,6 +260,17 @@ class Objects:
         if more or given:
             raise NotCompiled("it raises TypeError")
         return bound
+
+    def read(self, owner: Item, name: str) -> Item:
+        """Return an attribute.
+
+        Raises:
+            NotCompiled: there is none besides a method.
+        """
+        found = self.attribute(owner, name)
+        if found is None:
+            raise NotCompiled(f"it reads .{name} of {named(owner)}")
+        return found
 
     def attribute(self, owner: Item, name: str) -> Item | None:
         """Return an attribute; None if there is none besides a method."""

@@ -93,7 +93,7 @@ _LONGEST_CONSTANT = 1000
 _LONG_NUMBER = re.compile(r"\d{4}")
 
 
-def binary(graph: Graph, symbol: str, left: Item, right: Item) -> Item:
+def binary(graph: Graph, symbol: str, left: Item, right: Item) -> Expression:
     """Compute ``left + right`` and other binary operators."""
     one, other = operand(left, symbol), operand(right, symbol)
     if isinstance(one, Const) and isinstance(other, Const):
@@ -182,7 +182,7 @@ def as_float(graph: Graph, node: Expression, kernel: Any = number_kernels.as_flo
     return graph.apply(kernel, FLOAT, node)
 
 
-def unary(graph: Graph, symbol: str, item: Item) -> Item:
+def unary(graph: Graph, symbol: str, item: Item) -> Expression:
     """Compute ``-x``, ``+x``, ``~x`` or ``not x``."""
     if symbol == "not":
         return graph.negated(graph.truth(item))
