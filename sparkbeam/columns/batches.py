@@ -36,7 +36,7 @@ from sparkbeam.columns.python_types import (
     is_plain_namedtuple,
     shape_in_arrow,
 )
-from sparkbeam.columns.vectors import as_counted
+from sparkbeam.columns.vectors import DTYPES, as_counted
 from sparkbeam.columns.view_types import plain, plain_array, plain_schema
 from sparkbeam.upstream.beam_batches import (
     dtype_of_batches,
@@ -47,11 +47,6 @@ from sparkbeam.upstream.beam_batches import (
 
 Converter: TypeAlias = BatchConverter[Any, Any]
 
-_NUMPY: dict[Shape, np.dtype[Any]] = {
-    INT: np.dtype(np.int64),
-    FLOAT: np.dtype(np.float64),
-    BOOL: np.dtype(np.bool_),
-}
 _MASKED: dict[Shape, Callable[[Any, Any], Any]] = {
     INT: pd.arrays.IntegerArray,
     BOOL: pd.arrays.BooleanArray,
@@ -136,7 +131,7 @@ def _pandas(array: pa.Array, shape: Shape, hint: Any) -> Any:
         return pd.array(array.to_numpy(zero_copy_only=False), dtype=dtype)
     is_masked = isinstance(dtype, pd.core.dtypes.dtypes.BaseMaskedDtype)
     plain = dtype.numpy_dtype if is_masked else dtype
-    if shape not in _NUMPY or getattr(plain, "kind", None) != _NUMPY[shape].kind:
+    if shape not in DTYPES or getattr(plain, "kind", None) != DTYPES[shape].kind:
         raise FallBack(f"{shape} might not convert exactly to {dtype}")
     kind = pa.from_numpy_dtype(plain)
     if not is_masked:
@@ -161,7 +156,7 @@ def _in_numpy(array: pa.Array, shape: Shape, kind: pa.DataType) -> Any:
 
 
 def _numpy(array: pa.Array, shape: Shape) -> Any:
-    dtype = _NUMPY.get(shape)
+    dtype = DTYPES.get(shape)
     if dtype is None or array.null_count:
         raise FallBack("the type of its batches depends on all elements")
     return _in_numpy(array, shape, pa.from_numpy_dtype(dtype))
@@ -174,23 +169,19 @@ def elements_of(converter: Converter, batch: Any) -> Elements:
         FallBack: they make no column.
     """
     try:
-        return _elements_of(converter, batch)
+        match converter, batch:
+            case PyarrowBatchConverter(), pa.Table() | pa.RecordBatch():
+                return _rows_of_table(converter, batch)
+            case DataFrameBatchConverterDropIndex(), pd.DataFrame():
+                return _rows_of_frame(converter, batch)
+            case PyarrowArrayBatchConverter(), pa.Array():
+                array = plain_array(batch)
+                return Elements([as_counted(array)], shape_in_arrow(array.type))
+            case SeriesBatchConverter(), pd.Series():
+                array, shape = _of_series(batch, nulls=is_nullable(converter.element_type))
+                return Elements([array], shape)
     except UnknownShape as unknown:
         raise FallBack(str(unknown)) from None
-
-
-def _elements_of(converter: Converter, batch: Any) -> Elements:
-    match converter, batch:
-        case PyarrowBatchConverter(), pa.Table() | pa.RecordBatch():
-            return _rows_of_table(converter, batch)
-        case DataFrameBatchConverterDropIndex(), pd.DataFrame():
-            return _rows_of_frame(converter, batch)
-        case PyarrowArrayBatchConverter(), pa.Array():
-            array = plain_array(batch)
-            return Elements([as_counted(array)], shape_in_arrow(array.type))
-        case SeriesBatchConverter(), pd.Series():
-            array, shape = _of_series(batch, nulls=is_nullable(converter.element_type))
-            return Elements([array], shape)
     raise FallBack(f"elements of {_name(converter)} do not have built-in Python types")
 
 

@@ -2,9 +2,6 @@
 
 The operation names belong to this module. ``_PLAIN`` and ``_SPECIAL`` map the opcodes of each
 version to them, and are the only version-dependent parts.
-
-The names of the operations here are our own; ``_PLAIN`` and ``_SPECIAL`` say which opcodes
-of which version become which of them, and are all that depends on the version.
 """
 
 import dis
@@ -78,7 +75,10 @@ _PLAIN = {
     "STORE_FAST_LOAD_FAST": "store_local",
     "STORE_FAST_STORE_FAST": "stores",
     "STORE_FAST": "store",
+    "LOAD_FAST_AND_CLEAR": "local_and_clear",  # From 3.12.
     "LOAD_DEREF": "free",
+    "STORE_DEREF": "store_shared",
+    "LOAD_CLOSURE": "share",  # Until 3.12.
     "LOAD_METHOD": "method",  # Until 3.11.
     "PUSH_NULL": "null",
     "COMPARE_OP": "compare",
@@ -150,14 +150,10 @@ _TAKE_TARGETS = JUMPS | JUMPS_OR_POPS | {"for"}
 _REFUSED = {
     "SEND": "it has a loop or waits for something",
     "GET_YIELD_FROM_ITER": "it has a yield from",
-    "LOAD_CLOSURE": "it defines a function",
-    "MAKE_FUNCTION": "it defines a function, or has a comprehension",
-    "LOAD_FAST_AND_CLEAR": "it has a comprehension",
     "STORE_ATTR": "it sets an attribute",
     "DELETE_ATTR": "it deletes an attribute",
     "STORE_GLOBAL": "it assigns a global variable",
     "DELETE_GLOBAL": "it deletes a global variable",
-    "STORE_DEREF": "it assigns a variable of an enclosing function",
     "STORE_SUBSCR": "it sets an item",
     "STORE_SLICE": "it sets items",
     "DELETE_SUBSCR": "it deletes an item",
@@ -174,6 +170,7 @@ _REFUSED = {
     "GET_LEN": "it has a match statement",
 }
 _LIST_TO_TUPLE, _UNARY_POSITIVE = 6, 5  # Numbers of CALL_INTRINSIC_1.
+_CLOSURE = 8  # Flag of MAKE_FUNCTION and number of SET_FUNCTION_ATTRIBUTE.
 
 
 def _global(instruction: dis.Instruction) -> list[Op]:
@@ -193,6 +190,14 @@ def _intrinsic(instruction: dis.Instruction) -> list[Op]:
     if instruction.arg == _UNARY_POSITIVE:
         return [Op("unary", "+")]
     return [Op("unknown", "it uses an unsupported instruction")]
+
+
+def _function(instruction: dis.Instruction) -> list[Op]:
+    flags = instruction.arg or 0
+    if flags & ~_CLOSURE:
+        return [Op("unknown", "it defines a function with defaults or annotations")]
+    made = [Op("function")] if instruction.opname == "MAKE_FUNCTION" else []
+    return [*made, Op("closure")] if flags else made
 
 
 def _format_value(instruction: dis.Instruction) -> list[Op]:
@@ -216,6 +221,8 @@ _SPECIAL: dict[str, Callable[[dis.Instruction], list[Op]]] = {
     "RETURN_CONST": lambda one: [Op("const", one.argval), Op("return")],  # From 3.12.
     "BINARY_OP": lambda one: [Op("binary", one.argrepr.removesuffix("="))],
     "LOAD_ASSERTION_ERROR": lambda one: [Op("const", AssertionError)],
+    "MAKE_FUNCTION": _function,
+    "SET_FUNCTION_ATTRIBUTE": _function,  # From 3.13.
     "KW_NAMES": lambda one: [Op("kw_names", one.arg)],  # Until 3.12.
 }
 LEAVES_ITERATOR = sys.version_info >= (3, 13)
@@ -259,7 +266,7 @@ def names_set(ops: tuple[Op, ...]) -> frozenset[str]:
     """Return the variables that instructions assign."""
     found: set[str] = set()
     for op in ops:
-        if op.name == "store":
+        if op.name in ("store", "store_shared"):
             found.add(op.arg)
         elif op.name == "store_local":
             found.add(op.arg[0])
@@ -281,6 +288,8 @@ def _translated(instruction: dis.Instruction, code: CodeType) -> list[Op]:
         why = _REFUSED.get(name, f"it uses an unsupported instruction ({name.lower()})")
         return [Op("unknown", _IS_BACKWARD if "BACKWARD" in name else why)]
     neutral = _PLAIN[name]
+    if name == "LOAD_FAST" and instruction.argval in code.co_cellvars + code.co_freevars:
+        return [Op("share", instruction.argval)]  # Its cell, from 3.13.
     if neutral in _TAKE_TARGETS:
         return [Op(neutral, target=instruction.argval)]
     # The number is what is wanted where dis would show what it stands for.

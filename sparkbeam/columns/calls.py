@@ -4,6 +4,7 @@ import json
 import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from apache_beam.pvalue import Row
@@ -27,9 +28,9 @@ from sparkbeam.columns.expressions import (
     Select,
     Stamped,
     TimestampParts,
-    is_type_of,
 )
 from sparkbeam.columns.graph import Graph, named
+from sparkbeam.columns.list_calls import as_list, has_true, is_list
 from sparkbeam.columns.metric_calls import METRICS
 from sparkbeam.columns.operators import (
     as_float,
@@ -90,12 +91,7 @@ def _folding(function: Callable[..., Any], handler: Handler) -> Handler:
         constants = [item.value for item in items if isinstance(item, Const)]
         if not items or len(constants) < len(items):
             return handler(graph, items)
-        try:
-            return graph.const(function(*constants))
-        except NotCompiled:
-            raise
-        except Exception as error:
-            raise NotCompiled(f"it raises {type(error).__name__}") from None
+        return graph.folded(function, *constants)
 
     return handled
 
@@ -128,10 +124,6 @@ def _extreme(symbol: str, name: str) -> Handler:
     """Return the handler of ``min`` or ``max`` of several values, where the first extreme wins."""
 
     def handled(graph: Graph, items: tuple[Item, ...]) -> Item:
-        if len(items) == 1 and _is_list_of_ints(items[0]):
-            return _over_ints(
-                graph, items[0], list_kernels.least if symbol == "<" else list_kernels.greatest
-            )
         several = _spread(graph, items[0]) if len(items) == 1 else items
         if not several:
             raise NotCompiled(f"it calls {name} with {', '.join(map(named, items)) or 'nothing'}")
@@ -151,19 +143,9 @@ def _spread(graph: Graph, item: Item) -> tuple[Item, ...]:
     return items_of(graph, item) if is_one else ()
 
 
-def _is_list_of_ints(item: Item) -> bool:
-    return isinstance(item, Expression) and item.shape == Lists(INT)
-
-
-def _over_ints(graph: Graph, item: Item, kernel: Callable[[Value], Vector]) -> Expression:
-    assert isinstance(item, Expression)
-    found: Expression = graph.apply(kernel, INT, item)
-    return found
-
-
 def _sum(graph: Graph, items: tuple[Item, ...]) -> Item:
-    if len(items) == 1 and _is_list_of_ints(items[0]):
-        return _over_ints(graph, items[0], list_kernels.sums)
+    if len(items) == 1 and is_list(items[0]) and items[0].shape in (Lists(INT), Lists(BOOL)):
+        return graph.apply(list_kernels.sums, INT, items[0])
     parts = _spread(graph, items[0]) if len(items) == 1 else ()
     # Python's summation of floats depends on the version.
     if not parts or not all(
@@ -177,7 +159,10 @@ def _sum(graph: Graph, items: tuple[Item, ...]) -> Item:
 
 
 def _to_list(graph: Graph, items: tuple[Item, ...]) -> Item:
-    node = _node(items, "list")
+    made = as_list(graph, items[0]) if len(items) == 1 else None
+    if isinstance(made, Listed):
+        return made
+    node = _node(items if made is None else (made,), "list")
     if not isinstance(node.shape, Lists):
         raise NotCompiled(f"it calls list with {node.shape}")
     graph.require(node)
@@ -257,10 +242,7 @@ def _rounded(graph: Graph, items: tuple[Item, ...]) -> Item:
 def _divided(graph: Graph, items: tuple[Item, ...]) -> Item:
     if len(items) != 2:
         raise NotCompiled("it raises TypeError")
-    quotient, rest = (binary(graph, symbol, *items) for symbol in ("//", "%"))
-    assert isinstance(quotient, Expression)
-    assert isinstance(rest, Expression)
-    return tuple_of(graph, (quotient, rest))
+    return tuple_of(graph, tuple(binary(graph, symbol, *items) for symbol in ("//", "%")))
 
 
 def _formatted(graph: Graph, items: tuple[Item, ...]) -> Item:
@@ -296,7 +278,8 @@ def _is_instance(graph: Graph, items: tuple[Item, ...]) -> Item:
     of_none = graph.const(issubclass(type(None), kinds))
     match node.shape:
         case Union() if isinstance(node, ColumnRef):
-            codes = is_type_of(node, kinds)
+            members = enumerate(node.shape.members)
+            codes = tuple(code for code, one in members if issubclass(one.type, kinds))
             return graph.apply(HasTypeCode(codes), BOOL, node)
         case Scalar() | RecordShape():
             is_one = graph.const(issubclass(node.shape.type, kinds))
@@ -456,6 +439,8 @@ _KNOWN: dict[Any, Handler] = {
     tuple: lambda graph, items: tuple_of(graph, items_of(graph, _node(items, "tuple"))),
     list: _to_list,
     sum: _sum,
+    any: partial(has_true, "any"),
+    all: partial(has_true, "all"),
     round: _folding(round, _rounded),
     divmod: _folding(divmod, _divided),
     repr: lambda graph, items: as_written(graph, _node(items, "repr")),

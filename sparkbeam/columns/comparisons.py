@@ -1,12 +1,12 @@
 """Comparisons: ordering, equality, None and membership.
 
 All functions here raise NotCompiled for operands without an exact columnar form.
-
-All functions here raise NotCompiled for what has no exact form over columns.
 """
 
 import enum
+import operator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +39,7 @@ from sparkbeam.columns.python_types import (
     STR,
     Constants,
     RecordShape,
+    Scalar,
     Shape,
     Table,
     Union,
@@ -50,18 +51,16 @@ from sparkbeam.columns.times import Time, is_timestamp, micros_of
 from sparkbeam.columns.vectors import Value, Vector, union_places
 
 _KEYS = frozenset([*NUMBERS, STR, BYTES, NONE])
-_ORDERS = {
-    "<": ("less", "greater"),
-    "<=": ("less_equal", "greater_equal"),
-    ">": ("greater", "less"),
-    ">=": ("greater_equal", "less_equal"),
-}
+_ORDERS = {"<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
 
 
 def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Expression:
     """Compare by ``<``, ``<=``, ``>`` or ``>=``."""
     if symbol in ("==", "!="):
-        same = equal_items(graph, left, right)
+        if isinstance(left, ClassOf) and isinstance(right, Held) and type(right.value) is type:
+            same = same_object(graph, left, right)
+        else:
+            same = equal(graph, *_operands(graph, left, right, "=="))
         return same if symbol == "==" else graph.negated(same)
     one, other = _operands(graph, left, right, symbol)
     if isinstance(one, Const) and isinstance(other, Const):
@@ -71,7 +70,7 @@ def compared(graph: Graph, symbol: str, left: Item, right: Item) -> Expression:
         raise NotCompiled(f"it compares {one.shape} with {other.shape}")
     one, other = same_type
     kernels = text_kernels if one.shape in (STR, BYTES) else number_kernels
-    return graph.apply(getattr(kernels, _ORDERS[symbol][0]), BOOL, one, other)
+    return graph.apply(getattr(kernels, _ORDERS[symbol]), BOOL, one, other)
 
 
 def _same_type(
@@ -88,13 +87,6 @@ def _same_type(
         exact = number_kernels.as_exact_float
         return as_float(graph, one, exact), as_float(graph, other, exact)
     return as_number(graph, one), as_number(graph, other)
-
-
-def equal_items(graph: Graph, left: Item, right: Item) -> Expression:
-    """Compare by ``==``, including classes."""
-    if isinstance(left, ClassOf) and isinstance(right, Held) and type(right.value) is type:
-        return same_object(graph, left, right)
-    return equal(graph, *_operands(graph, left, right, "=="))
 
 
 def _operands(graph: Graph, left: Item, right: Item, symbol: str) -> tuple[Expression, Expression]:
@@ -145,14 +137,7 @@ def _equal_tuples(graph: Graph, left: Expression, right: Expression) -> Expressi
         with graph.collected() as only_if_equal_so_far:
             same = equal(graph, *pair)
         graph.branch(result, only_if_equal_so_far, [])
-        result = both(graph, result, same)
-    return result
-
-
-def both(graph: Graph, one: Expression, other: Expression) -> Expression:
-    """Combine two bools by ``and``."""
-    result = graph.select(one, other, graph.const(False))
-    assert isinstance(result, Expression)
+        result = graph.chosen(result, same, graph.const(False))
     return result
 
 
@@ -169,20 +154,8 @@ def is_none(graph: Graph, item: Item) -> Expression:
     if isinstance(item.shape, Constants | Table):
         return graph.const(False)
     if isinstance(item, Select):
-        return _is_none_of_select(graph, item)
+        return graph.of_both(item, partial(is_none, graph))
     return graph.apply(number_kernels.is_none, BOOL, item)
-
-
-def _is_none_of_select(graph: Graph, item: Select) -> Expression:
-    graph.goes_both_ways()
-    with graph.collected() as if_yes:
-        yes = is_none(graph, item.yes)
-    with graph.collected() as if_no:
-        no = is_none(graph, item.no)
-    graph.branch(item.condition, if_yes, if_no)
-    result = graph.select(item.condition, yes, no)
-    assert isinstance(result, Expression)
-    return result
 
 
 def same_object(graph: Graph, left: Item, right: Item) -> Expression:
@@ -192,9 +165,7 @@ def same_object(graph: Graph, left: Item, right: Item) -> Expression:
             return is_none(graph, other)
         if isinstance(one, Either):
             yes, no = (same_object(graph, way, other) for way in (one.yes, one.no))
-            same = graph.select(one.condition, yes, no)
-            assert isinstance(same, Expression)
-            return same
+            return graph.chosen(one.condition, yes, no)
         if isinstance(other, Held) and isinstance(other.value, type):
             if isinstance(one, Held):
                 return graph.const(one.value is other.value)
@@ -230,10 +201,7 @@ def contains(graph: Graph, item: Item, container: Item) -> Expression:
         return _in_contents(graph, node, tuple(container.value))
     inside = operand(container, "in")
     if isinstance(node, Const) and isinstance(inside, Const):
-        try:
-            return graph.const(node.value in inside.value)
-        except TypeError as error:
-            raise NotCompiled(f"it raises {type(error).__name__}") from None
+        return graph.folded(operator.contains, inside.value, node.value)
     if isinstance(inside.shape, Table):
         return is_known(graph, inside, node)
     if is_dict(inside.shape) and isinstance(node, Const) and node.shape in _KEYS:
@@ -263,19 +231,15 @@ def _in_constants(graph: Graph, node: Expression, constants: tuple[Any, ...]) ->
     if node.shape == FLOAT and any(one != one for one in constants):
         raise NotCompiled("it tests whether a float is in constants with a NaN")
     if node.shape in (STR, BYTES):
-        assert not isinstance(node.shape, RecordShape)
-        wanted = frozenset(one for one in constants if type(one) is node.shape.type)
+        wanted = [one for one in constants if Scalar(type(one)) == node.shape]
         for one in wanted:
             checked(graph.const(one))
-        return graph.apply(text_kernels.contained(wanted, has_none), BOOL, node)
-    if node.shape not in NUMBERS:
+    elif node.shape in NUMBERS:
+        numbers = [one for one in constants if type(one) in (int, float, bool)]
+        wanted = _representable(numbers, node.shape)
+    else:
         raise NotCompiled(f"it tests whether {node.shape} is in constants")
-    numeric = [one for one in constants if type(one) in (int, float, bool)]
-    return graph.apply(
-        number_kernels.contained(frozenset(_representable(numeric, node.shape)), has_none),
-        BOOL,
-        node,
-    )
+    return graph.apply(number_kernels.contained(frozenset(wanted), has_none), BOOL, node)
 
 
 def _representable(values: list[Any], shape: Shape) -> list[Any]:

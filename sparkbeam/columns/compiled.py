@@ -2,23 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
 
 from sparkbeam.columns.captured import Guard
-from sparkbeam.columns.evaluate import Evaluation, Selection, by_rows, rows_of
+from sparkbeam.columns.evaluate import Evaluation, Leaf, by_rows, rows_of
 from sparkbeam.columns.expressions import (
     Const,
-    Either,
     Expression,
     Item,
-    Looped,
     Made,
     Nothing,
-    Stamped,
     Statement,
 )
 from sparkbeam.columns.fields import ALL, Paths, paths_needed
@@ -27,10 +24,9 @@ from sparkbeam.columns.python_types import (
     RecordShape,
     Shape,
     Union,
-    arrow_type_of,
 )
 from sparkbeam.columns.reasons import FallBack
-from sparkbeam.columns.vectors import Positions, Vector, empty_column
+from sparkbeam.columns.vectors import Positions, Vector
 
 _MOST_TYPES = 20
 """Types of JSON for which a function is compiled."""
@@ -60,21 +56,6 @@ class BlockResult:
     values: pa.Array
     rows: Positions | None = None
     times: Positions | None = None
-
-
-@dataclass(frozen=True)
-class _Leaf:
-    """An emitted value.
-
-    Attributes:
-        number: the position among the results of an element.
-        rounds: the iterations of the enclosing loop; None outside loops. The same for all leaves.
-    """
-
-    selection: Selection
-    item: Item
-    number: int
-    rounds: Selection | None = None
 
 
 @dataclass(frozen=True)
@@ -159,14 +140,16 @@ class Compiled:
             FallBack: Python might give another result or raise for this block, which must be
                 processed element by element.
         """
-        evaluation = self._run(columns, rows)
-        leaves = self._leaves(evaluation)
+        evaluation, leaves = self._run(columns, rows)
         with _exactly():
             if self._is_one_to_one and len(leaves) == 1:
-                values, times = self._columns(evaluation, leaves[0])
+                values, times = evaluation.result(leaves[0], self.result)
                 output = BlockResult(values, None, times)
             else:
-                output = self._gathered(evaluation, leaves)
+                values, places, times = evaluation.gathered(leaves, self.result)
+                if times is None and self.is_timestamped:
+                    times = np.empty(0, np.int64)
+                output = BlockResult(values, None if self._is_one_to_one else places, times)
         evaluation.update_metrics()
         return output
 
@@ -176,77 +159,21 @@ class Compiled:
         Args, raises: as :meth:`evaluate`.
         """
         assert self.is_filter
-        evaluation = self._run(columns, rows)
-        found = by_rows([rows_of(leaf.selection) for leaf in self._leaves(evaluation)])[0]
+        evaluation, leaves = self._run(columns, rows)
+        found = by_rows([rows_of(leaf.selection) for leaf in leaves])[0]
         evaluation.update_metrics()
         return found
 
-    def _run(self, columns: tuple[pa.Array, ...], rows: Positions | None) -> Evaluation:
+    def _run(
+        self, columns: tuple[pa.Array, ...], rows: Positions | None
+    ) -> tuple[Evaluation, list[Leaf]]:
         for guard in self._guards:
             if not guard.holds():
                 raise FallBack(f"{guard.name} has changed")
         evaluation = Evaluation(columns, rows, self._documents)
         with _exactly():
             evaluation.run(self._statements, evaluation.top)
-        return evaluation
-
-    def _leaves(self, evaluation: Evaluation) -> list[_Leaf]:
-        """Return the emitted values."""
-        leaves: list[_Leaf] = []
-        with _exactly():
-            for number, slot in enumerate(self._slots):
-                pending = [_Leaf(evaluation.top, slot, number)]
-                while pending:
-                    leaf = pending.pop()
-                    selection, item = leaf.selection, leaf.item
-                    if not selection.count or isinstance(item, Nothing):
-                        continue
-                    if isinstance(item, Either):
-                        yes, no = evaluation.split(item.condition, selection)
-                        pending += [
-                            replace(leaf, selection=yes, item=item.yes),
-                            replace(leaf, selection=no, item=item.no),
-                        ]
-                    elif isinstance(item, Looped):
-                        rounds = evaluation.rounds(item.loop, selection)
-                        pending.append(_Leaf(rounds, item.item, number, rounds))
-                    else:
-                        leaves.append(leaf)
-        return leaves
-
-    def _columns(self, evaluation: Evaluation, leaf: _Leaf) -> tuple[pa.Array, Positions | None]:
-        selection, item = leaf.selection, leaf.item
-        if not isinstance(item, Stamped):
-            assert isinstance(item, Expression)
-            return evaluation.column(item, selection, self.result), None
-        assert isinstance(item.value, Expression)
-        micros = evaluation.value(item.time.micros, selection)
-        data = getattr(micros, "data", micros)
-        times = np.broadcast_to(np.asarray(data, np.int64), (selection.count,))
-        return evaluation.column(item.value, selection, self.result), times
-
-    def _gathered(self, evaluation: Evaluation, leaves: list[_Leaf]) -> BlockResult:
-        """Merge the results of all leaves, in the order of elements and loop iterations."""
-        if not leaves:
-            times = np.empty(0, np.int64) if self.is_timestamped else None
-            nothing = None if self._is_one_to_one else np.empty(0, np.int64)
-            return BlockResult(empty_column(self.result), nothing, times)
-        parts = [self._columns(evaluation, leaf) for leaf in leaves]
-        rounds = leaves[0].rounds
-        rows, order = by_rows(
-            [rows_of(leaf.selection, rounds) for leaf in leaves], [leaf.number for leaf in leaves]
-        )
-        if rounds is not None:
-            rows = rows_of(rounds)[rows]
-        values = parts[0][0]
-        if len(parts) > 1:
-            same = values.type if len({part[0].type for part in parts}) == 1 else None
-            arrow_type = same or arrow_type_of(self.result)
-            arrays = [part[0].cast(arrow_type) for part in parts]
-            values = pa.concat_arrays(arrays).take(pa.array(order))
-        stamps = [part[1] for part in parts if part[1] is not None]
-        times = np.concatenate(stamps)[order] if stamps else None
-        return BlockResult(values, None if self._is_one_to_one else rows, times)
+            return evaluation, evaluation.leaves(self._slots, evaluation.top)
 
 
 @dataclass(frozen=True)

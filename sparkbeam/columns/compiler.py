@@ -1,7 +1,7 @@
 """Compilation of functions of one element to expressions over columns."""
 
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -22,7 +22,6 @@ from sparkbeam.columns.expressions import (
     IntervalParts,
     Item,
     Listed,
-    Loop,
     Looped,
     Made,
     Nothing,
@@ -31,25 +30,28 @@ from sparkbeam.columns.expressions import (
     TimestampParts,
 )
 from sparkbeam.columns.fields import ALL, paths_in_documents
-from sparkbeam.columns.graph import Graph, UnknownDocument, checked, named
+from sparkbeam.columns.graph import Graph, UnknownDocument, named
 from sparkbeam.columns.json_kernels import DocumentPaths, parts_of
 from sparkbeam.columns.machine import Machine
 from sparkbeam.columns.objects import Keyed, is_generator_function
 from sparkbeam.columns.operators import items_of
 from sparkbeam.columns.python_types import (
-    NONE,
-    Constants,
     Lists,
     Mixed,
     RecordShape,
     Shape,
-    Table,
     Union,
     arrow_type_of,
     is_tuple,
-    unified,
 )
 from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.slots import (
+    leaves_of,
+    loops_around,
+    may_be_nothing,
+    selected_slots,
+    unified_shape,
+)
 
 _MOST_LEAVES = 100
 
@@ -177,18 +179,13 @@ def _compiled(
         by_name = {name: item(value) for name, value in kwargs.items()}
         given: list[Item] = [columns[0], *map(item, args)]
         slots = _slots(graph, machine, function, form, given, by_name)
-    shapes, stamped = [], set()
-    leaves = [leaf for slot in slots for leaf in islice(_flattened(slot), _MOST_LEAVES + 1)]
+    leaves = [leaf for slot in slots for leaf in islice(leaves_of(slot), _MOST_LEAVES + 1)]
     if len(leaves) > _MOST_LEAVES:
         raise NotCompiled("it has too many paths")
-    for leaf in leaves:
-        stamped.add(isinstance(leaf, Stamped))
-        shapes.append(_result_shape(leaf))
-    result = shapes[0] if shapes else NONE
-    for shape in shapes[1:]:
-        result = unified(result, shape)
+    stamped = {isinstance(leaf, Stamped) for leaf in leaves}
+    result = unified_shape(leaves)
     _require_one_column(result, len(stamped))
-    loops = _loops_around(slots)
+    loops = loops_around(slots)
     is_filter = len(slots) == 1 and not loops and all(leaf is columns[0] for leaf in leaves)
     return Compiled(
         arguments,
@@ -197,7 +194,7 @@ def _compiled(
         is_filter,
         _members(columns[0], slots[0]) if is_filter else (),
         columns[0],
-        len(slots) == 1 and not _may_be_nothing(slots[0]),
+        len(slots) == 1 and not may_be_nothing(slots[0]),
         slots,
         tuple(statements),
         tuple(surroundings.guards),
@@ -237,12 +234,9 @@ def _slots(
 ) -> tuple[Item, ...]:
     """Return the values that the function may emit; NOTHING where it may emit none."""
     plain = function.__func__ if isinstance(function, types.MethodType) else function
-    if isinstance(plain, types.FunctionType) and is_generator_function(plain):
-        if form is not ResultKind.FLAT:
-            raise NotCompiled("it is a generator function")
-        if plain is not function:
-            given = [machine.objects.held(function.__self__), *given]
-        return machine.generated(plain, given, by_name)
+    is_generator = isinstance(plain, types.FunctionType) and is_generator_function(plain)
+    if is_generator and form is not ResultKind.FLAT:
+        raise NotCompiled("it is a generator function")
     if isinstance(function, Mapping):
         items = {name: machine.objects.call(one, given, by_name) for name, one in function.items()}
         return (machine.objects.call(Row, [], items),)
@@ -262,8 +256,7 @@ def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
     if isinstance(result, Listed):
         return result.items
     if isinstance(result, Generated):
-        graph.add_statements(result.statements)
-        return result.items
+        return graph.start(result)
     if isinstance(result, Nothing) or (isinstance(result, Const) and result.value is None):
         return ()
     if isinstance(result, Either):
@@ -272,9 +265,7 @@ def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
         with graph.collected() as if_no:
             no = _spread(graph, result.no)
         graph.branch(result.condition, if_yes, if_no)
-        count = max(len(yes), len(no))
-        pairs = zip(_padded(yes, count), _padded(no, count), strict=True)
-        return tuple(graph.select(result.condition, *pair) for pair in pairs)
+        return selected_slots(graph, result.condition, yes, no)
     if isinstance(result, Expression) and is_tuple(result.shape):
         if isinstance(result, Made) and result.present is not None:
             present = result.present
@@ -282,47 +273,9 @@ def _spread(graph: Graph, result: Item) -> tuple[Item, ...]:
         return items_of(graph, result)
     if isinstance(result, Expression) and isinstance(result.shape, Lists):
         graph.require(result)
-        loop, item = graph.loop(result)
-        graph.repeat(loop, [])
-        return (Looped(loop, item),)
+        with graph.iteration(result) as (loop, item):
+            return (Looped(loop, item),)
     raise NotCompiled(f"it returns {named(result)} instead of a list of results")
-
-
-def _padded(items: tuple[Item, ...], count: int) -> tuple[Item, ...]:
-    return items + (NOTHING,) * (count - len(items))
-
-
-def _flattened(item: Item) -> Iterator[Item]:
-    """Yield the possible values of a result on all paths."""
-    if isinstance(item, Either):
-        yield from _flattened(item.yes)
-        yield from _flattened(item.no)
-    elif isinstance(item, Looped):
-        yield from _flattened(item.item)
-    elif not isinstance(item, Nothing):
-        yield item
-
-
-def _loops_around(slots: tuple[Item, ...]) -> tuple[Loop, ...]:
-    """Return the loops in which results are emitted, from the outermost to the innermost.
-
-    Raises:
-        NotCompiled: results come from different loops, which leaves their order undefined.
-    """
-    found = {around for slot in slots for around in _loops_in(slot, ())}
-    if len(found) > 1:
-        raise NotCompiled("it emits results in several loops, or both inside and outside a loop")
-    return found.pop() if found else ()
-
-
-def _loops_in(item: Item, around: tuple[Loop, ...]) -> Iterator[tuple[Loop, ...]]:
-    if isinstance(item, Either):
-        yield from _loops_in(item.yes, around)
-        yield from _loops_in(item.no, around)
-    elif isinstance(item, Looped):
-        yield from _loops_in(item.item, (*around, item.loop))
-    elif not isinstance(item, Nothing):
-        yield around
 
 
 def _members(column: Expression, slot: Item) -> tuple[int, ...]:
@@ -333,43 +286,6 @@ def _members(column: Expression, slot: Item) -> tuple[int, ...]:
     if isinstance(slot, Either) and isinstance(slot.no, Nothing):
         return tuple(sorted(type_codes(slot.condition, every)))
     return tuple(sorted(every))
-
-
-def _may_be_nothing(item: Item) -> bool:
-    if isinstance(item, Either):
-        return _may_be_nothing(item.yes) or _may_be_nothing(item.no)
-    return isinstance(item, Nothing | Looped)
-
-
-def _result_shape(leaf: Item) -> Shape:
-    """Return the type of a result.
-
-    Raises:
-        NotCompiled: no column can hold it.
-    """
-    if isinstance(leaf, Stamped):
-        checked(leaf.time.micros)
-        return _result_shape(leaf.value)
-    if not isinstance(leaf, Expression) or isinstance(leaf.shape, Constants | Mixed | Table):
-        raise NotCompiled(
-            f"it produces {'a Timestamp' if isinstance(leaf, TimestampParts) else named(leaf)}"
-        )
-    if isinstance(leaf, Made):
-        for field in leaf.fields:
-            _result_shape(field)
-    _check_constant(leaf)
-    return leaf.shape
-
-
-def _check_constant(leaf: Expression) -> None:
-    values = [leaf.value] if isinstance(leaf, Const) else []
-    graph = Graph()
-    while values:
-        value = values.pop()
-        if type(value) is not tuple and not isinstance(value, tuple):
-            checked(graph.const(value))
-        else:
-            values += value
 
 
 def _require_one_column(result: Shape, kinds: int) -> None:

@@ -5,6 +5,7 @@ expression is evaluated once per selection; nested selections take their values 
 """
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from types import MappingProxyType
 
@@ -16,25 +17,39 @@ from apache_beam.metrics.execution import MetricUpdater
 from sparkbeam.columns.expressions import (
     Apply,
     Branch,
+    Collected,
     ColumnRef,
     Const,
     Document,
+    Either,
     Expression,
     Fail,
+    Item,
     Loop,
+    Looped,
     Made,
+    Make,
+    Nothing,
     OfUnion,
-    Parse,
+    Pick,
     Repeat,
     Select,
+    Stamped,
     Statement,
     Update,
 )
 from sparkbeam.columns.graph import is_present
 from sparkbeam.columns.json_kernels import DocumentPaths, parsed
-from sparkbeam.columns.list_kernels import flattened
+from sparkbeam.columns.list_kernels import flattened, items_at, lists_of
 from sparkbeam.columns.metric_calls import amounts_of, sum_of
-from sparkbeam.columns.python_types import NONE, RecordShape, Shape, Union
+from sparkbeam.columns.python_types import (
+    NONE,
+    Lists,
+    RecordShape,
+    Shape,
+    Union,
+    arrow_type_of,
+)
 from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import (
     Bools,
@@ -42,6 +57,7 @@ from sparkbeam.columns.vectors import (
     Value,
     Vector,
     as_arrow,
+    empty_column,
     loaded,
     merged,
     repeated,
@@ -59,6 +75,8 @@ class Selection:
 
     Attributes:
         loops: the iterations of loops over their lists.
+        made: the items of the loop whose iterations these are, the JSON that is parsed for these
+            elements, and the items that are taken for them, by argument number.
     """
 
     def __init__(
@@ -73,6 +91,7 @@ class Selection:
         self._locate = locate
         self._positions: Positions | None = None
         self.loops: dict[Loop, Selection] = {}
+        self.made: dict[int, pa.Array] = {}
         self._parts: dict[Expression, tuple[Selection, Selection]] = {}
 
     def positions(self) -> Positions:
@@ -93,11 +112,12 @@ class Selection:
         above = self._parent.rows(base)
         return self.positions() if above is None else above[self.positions()]
 
-    def repeated(self, loop: Loop, counts: Positions) -> "Selection":
-        """Return the iterations of a loop, given their number per element."""
-        total = int(counts.sum())
-        found = Selection(total, self, lambda: np.repeat(np.arange(self.count), counts))
-        return self.loops.setdefault(loop, found)
+    def with_made(self, argument: int) -> "Selection | None":
+        """Return the selection for which an argument was made: this one or an enclosing one."""
+        found: Selection | None = self
+        while found is not None and argument not in found.made:
+            found = found._parent
+        return found
 
     def known(self, node: Expression) -> Value:
         """Return the value of an expression that was evaluated here or in an enclosing selection.
@@ -131,6 +151,21 @@ class Selection:
 _NONE = Selection(0)
 
 
+@dataclass(frozen=True)
+class Leaf:
+    """A value that is emitted.
+
+    Attributes:
+        number: the position among the results of an element.
+        rounds: the iterations of the enclosing loop; None outside loops. The same for all leaves.
+    """
+
+    selection: Selection
+    item: Item
+    number: int
+    rounds: Selection | None = None
+
+
 class Evaluation:
     """The evaluation of a function over one block.
 
@@ -150,7 +185,7 @@ class Evaluation:
         self._documents = documents
         self._updates: list[tuple[MetricUpdater, list[int]]] = []
         self._all = Selection(len(arguments[0]))
-        self._made: dict[int, tuple[pa.Array, Selection]] = {}
+        self._sources: dict[int, Document | Pick] = {}
         self.top = self._all
         if rows is not None:
             self.top = Selection(len(rows), self._all, lambda: rows)
@@ -170,8 +205,9 @@ class Evaluation:
                 self.run(statement.no, no)
             elif isinstance(statement, Repeat):
                 self.run(statement.statements, self.rounds(statement.loop, selection))
-            elif isinstance(statement, Parse):
-                self._parse(statement.document, selection)
+            elif isinstance(statement, Make):
+                self._sources[statement.source.argument] = statement.source
+                self._make(statement.source, selection)
             elif isinstance(statement, Fail):
                 raise FallBack(statement.reason)
             elif isinstance(statement, Update):
@@ -198,24 +234,35 @@ class Evaluation:
         """Return the iterations of a loop for a non-empty selection."""
         found = selection.loops.get(loop)
         if found is None:
-            if loop.argument in self._made:  # pragma: no cover
-                raise FallBack("it enters a loop on two paths")
             items, counts = flattened(self.value(loop.lists, selection))
-            found = selection.repeated(loop, counts)
-            self._made[loop.argument] = items, found
+            found = Selection(
+                len(items), selection, lambda: np.repeat(np.arange(selection.count), counts)
+            )
+            found.made[loop.argument] = items
+            selection.loops[loop] = found
         return found
 
-    def _parse(self, document: Document, selection: Selection) -> None:
-        text = self.value(document.text, selection)
-        found = parsed(text, document.shape, self._documents[document.argument])
-        self._made[document.argument] = found, selection
+    def _make(self, source: Document | Pick, selection: Selection) -> None:
+        if isinstance(source, Document):
+            text = self.value(source.text, selection)
+            array = parsed(text, source.shape, self._documents[source.argument])
+        else:
+            places = self.value(source.places, selection)
+            array = items_at(self.value(source.lists, selection), places)
+        selection.made[source.argument] = array
 
-    def _base(self, column: ColumnRef) -> Selection:
+    def _base(self, column: ColumnRef, selection: Selection) -> Selection:
         """Return the selection whose values a column has.
 
-        It is the block, the iterations of a loop, or the elements whose JSON is parsed.
+        It is the block, the iterations of a loop, or the elements for which JSON is parsed or items
+        are taken.
         """
-        return self._made[column.argument][1] if column.argument < 0 else self._all
+        if column.argument >= 0:
+            return self._all
+        base = selection.with_made(column.argument)
+        if base is None:
+            self._make(self._sources[column.argument], selection)
+        return base or selection
 
     def value(self, node: Expression, selection: Selection) -> Value:
         """Evaluate an expression for a non-empty selection."""
@@ -226,7 +273,8 @@ class Evaluation:
         except KeyError:
             pass
         if isinstance(node, ColumnRef):
-            self._base(node).values[node] = loaded(self.array(node), node.shape)
+            base = self._base(node, selection)
+            base.values[node] = loaded(self._array(node, base), node.shape)
             return selection.known(node)
         value = self._evaluated(node, selection)
         selection.values[node] = value
@@ -238,6 +286,8 @@ class Evaluation:
                 return self._select(node, selection)
             case OfUnion():
                 return self._of_union(node, selection)
+            case Collected():
+                return self._collected(node, selection)
             case Apply() if node.kernel is is_present and isinstance(node.args[0], ColumnRef):
                 return self._present(node.args[0], selection)
             case Apply():
@@ -250,18 +300,22 @@ class Evaluation:
     def _present(self, column: ColumnRef, selection: Selection) -> Value:
         if not isinstance(column.shape, RecordShape):
             return is_present(self.value(column, selection))
-        array = self.array(column)
+        base = self._base(column, selection)
+        array = self._array(column, base)
         if not array.null_count:
             return True
         present = Vector(np.asarray(pc.is_valid(array)))
-        rows = selection.rows(self._base(column))
+        rows = selection.rows(base)
         return present if rows is None else present.take(rows)
 
     def _select(self, node: Select, selection: Selection) -> Value:
         condition = self.value(node.condition, selection)
         yes, no = self.split(node.condition, selection)
         if not no.count or not yes.count:
-            return self._as(node.shape, node.yes if yes.count else node.no, selection)
+            chosen = node.yes if yes.count else node.no
+            if chosen.shape == NONE:
+                return repeated(None, node.shape, selection.count)
+            return self.value(chosen, selection)
         assert isinstance(condition, Vector)
         both = [self._at_hand(one, selection) for one in (node.yes, node.no)]
         if all(found for found, _ in both):
@@ -269,20 +323,16 @@ class Evaluation:
         ways = (self.value(node.yes, yes), self.value(node.no, no))
         return merged((yes.positions(), no.positions()), ways, node.shape)
 
-    def _as(self, shape: Shape, node: Expression, selection: Selection) -> Value:
-        """Evaluate an expression as a value of one type, which may be None elsewhere."""
-        value = self.value(node, selection)
-        return repeated(None, shape, selection.count) if node.shape == NONE else value
-
     def _at_hand(self, node: Expression, selection: Selection) -> tuple[bool, Value]:
-        is_column = isinstance(node, ColumnRef) and node.argument not in self._documents
+        is_column = isinstance(node, ColumnRef) and node.argument not in self._sources
         if is_column or isinstance(node, Const):
             return True, self.value(node, selection)
         found = selection.values.get(node)
         return found is not None, found
 
     def _of_union(self, node: OfUnion, selection: Selection) -> Value:
-        array, rows = self.array(node.column), selection.rows(self._base(node.column))
+        base = self._base(node.column, selection)
+        array, rows = self._array(node.column, base), selection.rows(base)
         codes, offsets = union_places(array)
         if rows is not None:
             codes, offsets = codes[rows], offsets[rows]
@@ -298,10 +348,10 @@ class Evaluation:
         assert result is not None
         return result
 
-    def array(self, column: ColumnRef) -> pa.Array:
+    def _array(self, column: ColumnRef, base: Selection) -> pa.Array:
         """Return the Arrow array of an argument or of a field."""
-        made = self._made.get(column.argument)
-        array = self._arguments[column.argument] if made is None else made[0]
+        at = column.argument
+        array = self._arguments[at] if at >= 0 else base.made[at]
         for position in column.path:
             if position >= array.type.num_fields:  # Whole documents have all keys.
                 return array.is_valid()
@@ -319,8 +369,8 @@ class Evaluation:
             shape: the type of the result, which may be None elsewhere.
         """
         if isinstance(node, ColumnRef) and isinstance(node.shape, RecordShape | Union):
-            rows = selection.rows(self._base(node))
-            array = self.array(node)
+            base = self._base(node, selection)
+            array, rows = self._array(node, base), selection.rows(base)
             return array if rows is None else array.take(pa.array(rows))
         if isinstance(node, Const) and isinstance(node.shape, RecordShape):
             parts = zip(node.shape.fields, node.value, strict=True)
@@ -351,6 +401,75 @@ class Evaluation:
         if not fields:
             return pa.array([{}] * selection.count, pa.struct([]))
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
+
+    def leaves(self, slots: tuple[Item, ...], selection: Selection) -> list[Leaf]:
+        """Return the values that are emitted."""
+        leaves: list[Leaf] = []
+        for number, slot in enumerate(slots):
+            pending = [Leaf(selection, slot, number)]
+            while pending:
+                leaf = pending.pop()
+                if not leaf.selection.count or isinstance(leaf.item, Nothing):
+                    continue
+                if isinstance(leaf.item, Either):
+                    yes, no = self.split(leaf.item.condition, leaf.selection)
+                    pending += [
+                        replace(leaf, selection=yes, item=leaf.item.yes),
+                        replace(leaf, selection=no, item=leaf.item.no),
+                    ]
+                elif isinstance(leaf.item, Looped):
+                    rounds = self.rounds(leaf.item.loop, leaf.selection)
+                    pending.append(Leaf(rounds, leaf.item.item, number, rounds))
+                else:
+                    leaves.append(leaf)
+        return leaves
+
+    def gathered(
+        self, leaves: list[Leaf], shape: Shape, within: Selection | None = None
+    ) -> tuple[pa.Array, Positions, Positions | None]:
+        """Merge the values of all leaves, in the order of elements and loop iterations.
+
+        Args:
+            within: the selection that emits them; the block if None.
+
+        Returns:
+            The values, the positions of their elements, and the times of TimestampedValues.
+        """
+        if not leaves:
+            return empty_column(shape), np.empty(0, np.int64), None
+        parts = [self.result(leaf, shape) for leaf in leaves]
+        rounds = leaves[0].rounds
+        base = within if rounds is None else rounds
+        rows, order = by_rows(
+            [rows_of(leaf.selection, base) for leaf in leaves], [leaf.number for leaf in leaves]
+        )
+        if rounds is not None:
+            rows = rows_of(rounds, within)[rows]
+        values = parts[0][0]
+        if len(parts) > 1:
+            same = values.type if len({part[0].type for part in parts}) == 1 else None
+            arrays = [part[0].cast(same or arrow_type_of(shape)) for part in parts]
+            values = pa.concat_arrays(arrays).take(pa.array(order))
+        stamps = [part[1] for part in parts if part[1] is not None]
+        return values, rows, np.concatenate(stamps)[order] if stamps else None
+
+    def result(self, leaf: Leaf, shape: Shape) -> tuple[pa.Array, Positions | None]:
+        """Return the values of a leaf, and the times of TimestampedValues."""
+        selection, item = leaf.selection, leaf.item
+        if not isinstance(item, Stamped):
+            assert isinstance(item, Expression)
+            return self.column(item, selection, shape), None
+        assert isinstance(item.value, Expression)
+        micros = self.value(item.time.micros, selection)
+        data = getattr(micros, "data", micros)
+        times = np.broadcast_to(np.asarray(data, np.int64), (selection.count,))
+        return self.column(item.value, selection, shape), times
+
+    def _collected(self, node: Collected, selection: Selection) -> Vector:
+        assert isinstance(node.shape, Lists)
+        leaves = self.leaves(node.items, selection)
+        values, rows, _ = self.gathered(leaves, node.shape.item, selection)
+        return lists_of(values, np.bincount(rows, minlength=selection.count))
 
 
 def _put(into: Vector | None, mask: Bools, part: Vector, shape: Shape) -> Vector:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from apache_beam.metrics.execution import MetricUpdater
 
-from sparkbeam.columns.python_types import RecordShape, Shape, Union
+from sparkbeam.columns.python_types import RecordShape, Shape
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +32,7 @@ class ColumnRef(Expression):
     """An argument of the function, or a field in it.
 
     Attributes:
-        argument: the number of the argument, that of a loop or document, or :data:`UNKNOWN`.
+        argument: the number of the argument, that of a loop, document or pick, or :data:`UNKNOWN`.
         path: the position of the field, of the field in that, and so on.
     """
 
@@ -44,7 +44,7 @@ UNKNOWN = -1
 """Argument number of values that each process resolves itself."""
 
 FIRST_MADE = -2
-"""Argument number of the first loop or document; later ones are below."""
+"""Argument number of the first loop, document or pick; later ones are below."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +117,26 @@ class Made(Expression):
 
 
 @dataclass(frozen=True, eq=False)
+class Collected(Expression):
+    """A list of the values that loops emit."""
+
+    items: "tuple[Item, ...]"
+
+
+@dataclass(frozen=True, eq=False)
+class Pick:
+    """Items of lists.
+
+    Attributes:
+        places: the position of the item in each list; where it is None, so is the item.
+    """
+
+    argument: int
+    lists: Expression
+    places: Expression
+
+
+@dataclass(frozen=True, eq=False)
 class TimestampParts:
     """A Beam Timestamp, in microseconds."""
 
@@ -184,6 +204,13 @@ class Listed:
 
 
 @dataclass(frozen=True, eq=False)
+class Appended:
+    """The values that an iteration of a loop appends to a list; NOTHING where it may not."""
+
+    items: "tuple[Item, ...]"
+
+
+@dataclass(frozen=True, eq=False)
 class Contents:
     """The contents of a mutable set, list or dict: items or keys.
 
@@ -204,10 +231,17 @@ class Iterated:
 
 @dataclass(frozen=True, eq=False)
 class Generated:
-    """A generator that has not started."""
+    """A generator that has not started.
+
+    Attributes:
+        around: the loop whose iteration made it.
+        updates: whether it may update a metric.
+    """
 
     items: "tuple[Item, ...]"
     statements: "tuple[Statement, ...]"
+    around: Loop | None
+    updates: bool
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,6 +291,7 @@ Item: TypeAlias = (
     | ClassOf
     | Method
     | Listed
+    | Appended
     | Contents
     | Iterated
     | Generated
@@ -319,17 +354,10 @@ class Repeat:
 
 
 @dataclass(frozen=True, eq=False)
-class Parse:
-    """Parsing of JSON at this point, as it may fail."""
+class Make:
+    """Parsing of JSON or taking of items at this point, as it may fail."""
 
-    document: Document
-
-
-Statement: TypeAlias = Evaluate | Branch | Fail | Update | Repeat | Parse
+    source: Document | Pick
 
 
-def is_type_of(column: ColumnRef, kinds: tuple[type, ...]) -> tuple[int, ...]:
-    """Return the type codes of the union members that are subclasses of some classes."""
-    assert isinstance(column.shape, Union)
-    members = column.shape.members
-    return tuple(code for code, one in enumerate(members) if issubclass(one.type, kinds))
+Statement: TypeAlias = Evaluate | Branch | Fail | Update | Repeat | Make

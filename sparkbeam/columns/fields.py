@@ -8,7 +8,9 @@ from sparkbeam.columns.expressions import (
     UNKNOWN,
     Apply,
     Branch,
+    Collected,
     ColumnRef,
+    Document,
     DurationParts,
     Either,
     Evaluate,
@@ -16,9 +18,9 @@ from sparkbeam.columns.expressions import (
     Item,
     Listed,
     Made,
+    Make,
     Named,
     OfUnion,
-    Parse,
     Select,
     Stamped,
     Statement,
@@ -115,8 +117,8 @@ def _items(statements: Iterable[Statement]) -> Iterator[Item]:
                 yield statement.node
             case Update():
                 yield statement.amount
-            case Parse():
-                yield statement.document.text
+            case Make(source=Document() as document):
+                yield document.text
             case Branch():
                 yield statement.condition
                 yield from _items(statement.yes)
@@ -148,7 +150,7 @@ def _parts(item: Item, wanted: Paths) -> Iterator[tuple[Item, Paths]]:
             yield item.micros, ALL
         case IntervalParts():
             yield from ((time, ALL) for time in (item.start, item.end))
-        case Listed():
+        case Listed() | Collected():
             yield from ((one, ALL) for one in item.items)
         case Named():
             yield from ((one, ALL) for one in item.items.values())

@@ -13,6 +13,7 @@ from sparkbeam.columns.expressions import (
     Apply,
     Branch,
     ClassOf,
+    Collected,
     ColumnRef,
     Const,
     Contents,
@@ -28,9 +29,10 @@ from sparkbeam.columns.expressions import (
     Listed,
     Loop,
     Made,
+    Make,
     Nothing,
     OfUnion,
-    Parse,
+    Pick,
     Repeat,
     Select,
     Stamped,
@@ -49,7 +51,9 @@ from sparkbeam.columns.python_types import (
     Constants,
     Lists,
     Mixed,
+    Opaque,
     RecordShape,
+    Scalar,
     Shape,
     Table,
     Union,
@@ -81,6 +85,8 @@ class Graph:
         whole: argument numbers of JSON of which it uses more than items of known keys.
         missing: keys that no object of JSON may have, with the path of the object, by argument
             number.
+        around: the innermost loop at this point of the function.
+        updates: the number of its updates of metrics so far.
     """
 
     def __init__(self, documents: Sequence[RecordShape] = ()) -> None:
@@ -93,6 +99,9 @@ class Graph:
         self._parsed: dict[Expression, Document] = {}
         self.whole: set[int] = set()
         self.missing: dict[int, set[tuple[tuple[int, ...], str]]] = {}
+        self.around: Loop | None = None
+        self.updates = 0
+        self._started: set[Generated] = set()
 
     def goes_both_ways(self) -> None:
         """Count values that depend on a condition, as each `if` may double their number.
@@ -124,18 +133,67 @@ class Graph:
         key = (Const, shape, written, id(value) if "nan" in written else None)
         return self._once(key, lambda: Const(shape, value))
 
+    def folded(self, function: Callable[..., Any], *constants: Any) -> Const:
+        """Return the result of a function of constants, computed by Python.
+
+        Raises:
+            NotCompiled: the function raises, or its result is not plain, immutable data.
+        """
+        try:
+            return self.const(function(*constants))
+        except NotCompiled:
+            raise
+        except Exception as error:
+            raise NotCompiled(f"it raises {type(error).__name__}") from None
+
     def column(self, shape: Shape, argument: int, path: tuple[int, ...] = ()) -> Expression:
         """Return an argument or a field of it."""
         if shape == NONE:
             return self.const(None)
         return self._once((ColumnRef, argument, path), lambda: ColumnRef(shape, argument, path))
 
-    def loop(self, of: Expression) -> tuple[Loop, Expression]:
-        """Return a loop over lists, and its items."""
-        assert isinstance(of.shape, Lists)
-        loop = Loop(self._next_argument(), of)
+    @contextmanager
+    def iteration(self, lists: Expression) -> Iterator[tuple[Loop, Expression]]:
+        """Enter an iteration of a loop over lists, which must not be None; yield its item."""
+        assert isinstance(lists.shape, Lists)
+        loop = Loop(self._next_argument(), lists)
         self._loops += 1
-        return loop, self.column(of.shape.item, loop.argument)
+        around, self.around = self.around, loop
+        with self.collected() as statements:
+            yield loop, self.column(lists.shape.item, loop.argument)
+        self.around = around
+        self._statements.append(Repeat(loop, tuple(statements)))
+
+    def pick(self, lists: Expression, places: Expression) -> Expression:
+        """Return the item of each list at its place; None where the place is None."""
+        shape = lists.shape
+        assert isinstance(shape, Lists)
+        if isinstance(shape.item, Scalar | Opaque) and shape.item != NONE:
+            return self.apply(list_kernels.items, shape.item, lists, places)
+        if isinstance(shape.item, Union) or shape.item == NONE:
+            raise NotCompiled(f"it takes an item of {shape}")
+        pick = Pick(self._next_argument(), lists, places)
+        self._loops += 1
+        self._statements.append(Make(pick))
+        return self.column(shape.item, pick.argument)
+
+    def collection(self, shape: Lists, items: tuple[Item, ...]) -> Expression:
+        """Return a list of the values that loops emit."""
+        node = Collected(shape, items)
+        self._statements.append(Evaluate(node))
+        return node
+
+    def start(self, generator: Generated) -> tuple[Item, ...]:
+        """Run a generator at this point, and return what it yields.
+
+        Raises:
+            NotCompiled: it may have run before.
+        """
+        if generator in self._started or generator.around is not self.around:
+            raise NotCompiled("it uses a generator twice")
+        self._started.add(generator)
+        self._statements += generator.statements
+        return generator.items
 
     def _next_argument(self) -> int:
         return FIRST_MADE - self._loops - len(self.documents)
@@ -157,21 +215,13 @@ class Graph:
             document = Document(self._next_argument(), text, self._shapes[number])
             self._parsed[text] = document
             self.documents.append(document)
-            self._statements.append(Parse(document))
+            self._statements.append(Make(document))
         return self.column(document.shape, document.argument)
-
-    def repeat(self, loop: Loop, statements: list[Statement]) -> None:
-        """Add statements that run in each iteration of a loop."""
-        self._statements.append(Repeat(loop, tuple(statements)))
 
     @property
     def has_loops(self) -> bool:
         """Return whether the function iterates over lists."""
         return bool(self._loops)
-
-    def add_statements(self, statements: tuple[Statement, ...]) -> None:
-        """Add statements."""
-        self._statements += statements
 
     def unknown(self, value: Any, name: str) -> Expression:
         """Return a value of which only the type is known.
@@ -318,7 +368,7 @@ class Graph:
             NotCompiled: the truth value is undefined over columns.
         """
         if isinstance(item, Either | Select):
-            return self._truth_of_either(item)
+            return self.of_both(item, self.truth)
         if isinstance(item, Contents):
             return self.const(bool(item.items))
         if not isinstance(item, Expression):
@@ -343,22 +393,27 @@ class Graph:
             return self.presence(item)
         raise NotCompiled(f"it tests {shape} for truth")
 
-    def _truth_of_either(self, item: Either | Select) -> Expression:
+    def of_both(self, item: Either | Select, function: Callable[[Item], Expression]) -> Expression:
+        """Return the result of a function for a conditional value, evaluated on the path taken."""
         self.goes_both_ways()
         with self.collected() as if_yes:
-            yes = self.truth(item.yes)
+            yes = function(item.yes)
         with self.collected() as if_no:
-            no = self.truth(item.no)
+            no = function(item.no)
         self.branch(item.condition, if_yes, if_no)
-        truth = self.select(item.condition, yes, no)
-        assert isinstance(truth, Expression)
-        return truth
+        return self.chosen(item.condition, yes, no)
 
     def negated(self, condition: Expression) -> Expression:
         """Negate a bool that is never None."""
         if isinstance(condition, Const):
             return self.const(not condition.value)
         return self.apply(number_kernels.invert_bool, BOOL, condition)
+
+    def chosen(self, condition: Expression, yes: Expression, no: Expression) -> Expression:
+        """Choose between two values of one type by a condition."""
+        chosen = self.select(condition, yes, no)
+        assert isinstance(chosen, Expression)
+        return chosen
 
     def select(self, condition: Expression, yes: Item, no: Item) -> Item:
         """Choose between two values by a condition."""
@@ -371,24 +426,16 @@ class Graph:
         self.goes_both_ways()
         yes = self.const(True) if yes is condition else yes
         no = self.const(False) if no is condition else no
-        if isinstance(yes, TimestampParts) and isinstance(no, TimestampParts):
-            micros = self.select(condition, yes.micros, no.micros)
-            assert isinstance(micros, Expression)
-            return TimestampParts(micros)
-        if isinstance(yes, DurationParts) and isinstance(no, DurationParts):
-            micros = self.select(condition, yes.micros, no.micros)
-            assert isinstance(micros, Expression)
-            return DurationParts(micros)
+        for kind in (TimestampParts, DurationParts):
+            if isinstance(yes, kind) and isinstance(no, kind):
+                return kind(self.chosen(condition, yes.micros, no.micros))
         if isinstance(yes, IntervalParts) and isinstance(no, IntervalParts):
-            start = self.select(condition, yes.start, no.start)
-            end = self.select(condition, yes.end, no.end)
-            assert isinstance(start, TimestampParts)
-            assert isinstance(end, TimestampParts)
-            return IntervalParts(start, end)
+            start = self.chosen(condition, yes.start.micros, no.start.micros)
+            end = self.chosen(condition, yes.end.micros, no.end.micros)
+            return IntervalParts(TimestampParts(start), TimestampParts(end))
         if isinstance(yes, Stamped) and isinstance(no, Stamped):
-            time = self.select(condition, yes.time, no.time)
-            assert isinstance(time, TimestampParts)
-            return Stamped(self.select(condition, yes.value, no.value), time)
+            time = self.chosen(condition, yes.time.micros, no.time.micros)
+            return Stamped(self.select(condition, yes.value, no.value), TimestampParts(time))
         one, other = self.stored(yes), self.stored(no)
         if not isinstance(one, Expression) or not isinstance(other, Expression):
             return Either(condition, yes, no)
@@ -431,8 +478,7 @@ class Graph:
             if not isinstance(field, Expression):
                 return None
             fields.append(field)
-        presence = self.select(condition, self._presence(one), self._presence(other))
-        assert isinstance(presence, Expression)
+        presence = self.chosen(condition, self._presence(one), self._presence(other))
         is_always = isinstance(presence, Const) and presence.value is True
         return self.record(record, tuple(fields), None if is_always else presence)
 
@@ -446,6 +492,7 @@ class Graph:
     def update(self, updater: MetricUpdater, amount: Expression, *, adds_up: bool) -> None:
         """Update a metric by the amount of each element that gets here, or by the sum."""
         checked(amount)
+        self.updates += 1
         self._statements.append(Update(updater, amount, adds_up))
 
     @contextmanager
@@ -482,6 +529,8 @@ def columns_in(node: Expression) -> Iterator[ColumnRef]:
         case Made():
             for part in node.fields:
                 yield from columns_in(part)
+        case Collected():
+            yield ColumnRef(node.shape, FIRST_MADE)  # Those of its loops.
 
 
 def is_present(value: Value) -> Value:
@@ -525,9 +574,14 @@ _NAMES: dict[type, str] = {
 
 def checked(node: Expression) -> None:
     """Refuse a constant that no column can hold."""
-    if not isinstance(node, Const):
-        return
-    value = node.value
+    if isinstance(node, Const):
+        _check_constant(node.value)
+
+
+def _check_constant(value: Any) -> None:
+    if isinstance(value, tuple):
+        for item in value:
+            _check_constant(item)
     if type(value) is int and not number_kernels.SMALLEST <= value <= number_kernels.LARGEST:
         raise NotCompiled("an int exceeds 64 bits")
     if type(value) is str:

@@ -1,7 +1,7 @@
 """Effects of each instruction on the stack and variables of a function."""
 
 import types
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkbeam.columns import comparisons, operators
@@ -9,8 +9,10 @@ from sparkbeam.columns.bytecode import Op
 from sparkbeam.columns.captured import CapturedEnvironment
 from sparkbeam.columns.expressions import (
     NULL,
+    Appended,
     Const,
     Expression,
+    Generated,
     Held,
     Item,
     Iterated,
@@ -20,6 +22,7 @@ from sparkbeam.columns.expressions import (
     Slice,
 )
 from sparkbeam.columns.graph import Graph, named
+from sparkbeam.columns.list_calls import as_list
 from sparkbeam.columns.objects import Objects
 from sparkbeam.columns.python_types import Lists, is_tuple
 from sparkbeam.columns.reasons import NotCompiled
@@ -35,6 +38,8 @@ class Frame:
         yielded: the values yielded so far; NOTHING where a value may not have been.
         keywords: the names of the next call's last arguments.
         result: the return value, once known.
+        within: the instructions of the loop that it is an iteration of.
+        shared: its variables that functions defined by it read.
     """
 
     function: types.FunctionType
@@ -44,12 +49,11 @@ class Frame:
     keywords: tuple[str, ...] = ()
     result: Item | None = None
     within: range | None = None
+    shared: frozenset[str] = frozenset()
 
     def copy(self) -> "Frame":
         """Return a copy for another path."""
-        return Frame(
-            self.function, dict(self.locals), list(self.stack), self.yielded, within=self.within
-        )
+        return replace(self, locals=dict(self.locals), stack=list(self.stack), result=None)
 
     def pop(self, count: int) -> list[Item]:
         """Pop the last items of the stack, in order."""
@@ -69,6 +73,7 @@ class Instructions:
         self._graph = graph
         self._surroundings = surroundings
         self._objects = objects
+        self._variables: dict[types.FunctionType, dict[str, Item]] = {}
 
     def do(self, op: Op, frame: Frame) -> None:
         """Execute one instruction.
@@ -85,7 +90,10 @@ class Instructions:
 
     def _op_iterate(self, frame: Frame, arg: Any) -> None:
         item = frame.stack[-1]
+        if isinstance(item, Generated):
+            item = frame.stack[-1] = as_list(self._graph, item)
         if isinstance(item, Expression) and isinstance(item.shape, Lists):
+            self._graph.require(item)
             return
         if not isinstance(item, Listed) and not (
             isinstance(item, Expression) and is_tuple(item.shape)
@@ -106,7 +114,20 @@ class Instructions:
             self._op_local(frame, name)
 
     def _op_store(self, frame: Frame, name: str) -> None:
-        frame.locals[name] = frame.stack.pop()
+        item = frame.stack.pop()
+        if item is NULL:
+            frame.locals.pop(name, None)
+        else:
+            frame.locals[name] = item
+
+    def _op_local_and_clear(self, frame: Frame, name: str) -> None:
+        frame.stack.append(frame.locals.pop(name, NULL))
+
+    def _op_store_shared(self, frame: Frame, name: str) -> None:
+        # A function that reads the variable would get the new value.
+        if name in frame.shared or name in frame.function.__code__.co_freevars:
+            raise NotCompiled("it assigns a variable of an enclosing function")
+        self._op_store(frame, name)
 
     def _op_stores(self, frame: Frame, names: tuple[str, ...]) -> None:
         for name in names:
@@ -121,18 +142,46 @@ class Instructions:
         frame.stack.append(self._objects.found(value, frame.function, name))
 
     def _op_free(self, frame: Frame, name: str) -> None:
+        if name in frame.function.__code__.co_cellvars:
+            self._op_local(frame, name)
+            return
+        shared = self._variables.get(frame.function)
+        if shared is not None:
+            if shared[name] is NULL:
+                raise NotCompiled(f"its variable {name} may have no value")
+            frame.stack.append(shared[name])
+            return
         value = self._surroundings.free_variable(frame.function, name)
         frame.stack.append(self._objects.found(value, frame.function, name))
+
+    def _op_share(self, frame: Frame, name: str) -> None:
+        frame.shared |= {name}
+        if name in frame.function.__code__.co_cellvars and name not in frame.locals:
+            self._op_null(frame, None)
+        else:
+            self._op_free(frame, name)
+        frame.stack.append(Held((name, frame.stack.pop())))
+
+    def _op_function(self, frame: Frame, arg: Any) -> None:
+        code = frame.stack.pop()
+        assert isinstance(code, Held)
+        cells = tuple(types.CellType() for _ in code.value.co_freevars)
+        made = types.FunctionType(code.value, frame.function.__globals__, closure=cells)
+        self._variables[made] = {}
+        frame.stack.append(Held(made))
+
+    def _op_closure(self, frame: Frame, arg: Any) -> None:
+        shared, made = frame.pop(2)
+        assert isinstance(shared, Held)
+        assert isinstance(made, Held)
+        self._variables[made.value] = dict(shared.value)
+        frame.stack.append(made)
 
     def _op_null(self, frame: Frame, arg: Any) -> None:
         frame.stack.append(NULL)
 
     def _op_attr(self, frame: Frame, name: str) -> None:
-        owner = frame.stack.pop()
-        found = self._objects.attribute(owner, name)
-        if found is None:
-            raise NotCompiled(f"it reads .{name} of {named(owner)}")
-        frame.stack.append(found)
+        frame.stack.append(self._objects.read(frame.stack.pop(), name))
 
     def _op_method(self, frame: Frame, name: str) -> None:
         owner = frame.stack.pop()
@@ -193,9 +242,9 @@ class Instructions:
     def _op_append(self, frame: Frame, depth: int) -> None:
         more = frame.stack.pop()
         into = frame.stack[-depth]
-        if not isinstance(into, Listed):
+        if not isinstance(into, Listed | Appended):
             raise NotCompiled("it builds a list of unsupported items")
-        frame.stack[-depth] = Listed((*into.items, more))
+        frame.stack[-depth] = type(into)((*into.items, more))
 
     def _op_list_to_tuple(self, frame: Frame, arg: Any) -> None:
         (items,) = frame.pop(1)

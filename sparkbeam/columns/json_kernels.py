@@ -62,15 +62,18 @@ def shape_in(texts: pa.Array) -> RecordShape:
     places = np.unique(np.linspace(0, count - 1, min(_SAMPLED, count)).astype(np.int64))
     found: Shape | None = None
     for text in texts.take(pa.array(places)).to_pylist():
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise FallBack(f"json.loads raises {type(error).__name__}") from None
-        shape = _shape_of(value)
+        shape = _shape_of(_loaded(text))
         found = shape if found is None else _both(found, shape)
     if not isinstance(found, RecordShape):
         raise FallBack("its JSON has values other than objects of one kind")
     return found
+
+
+def _loaded(text: Any) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise FallBack(f"json.loads raises {type(error).__name__}") from None
 
 
 def _shape_of(value: Any) -> Shape:
@@ -343,10 +346,6 @@ class _Tree:
         mask = found.is_null() if found.null_count else None
         return pa.StructArray.from_arrays(arrays, fields=fields, mask=mask)
 
-    def keys(self) -> Iterator[str]:
-        """Yield the keys of objects and of those in them, in the order of the text."""
-        yield from _keys(self.names)
-
 
 def _names(shape: Shape, path: Sequence[int]) -> tuple[str, ...]:
     """Return the keys of a path."""
@@ -359,6 +358,7 @@ def _names(shape: Shape, path: Sequence[int]) -> tuple[str, ...]:
 
 
 def _keys(names: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the keys of objects and of those in them, in the order of the text."""
     for name, inner in names.items():
         yield name
         yield from _keys(inner or {})
@@ -434,7 +434,7 @@ def _have_the_keys(texts: pa.Array, tree: _Tree) -> Bools:
 
     They occur with quotes and a colon, and no more colons come behind a quote.
     """
-    keys = list(tree.keys())
+    keys = list(_keys(tree.names))
     pattern = ".*".join(f"{re.escape(_in_quotes(key))}:" for key in keys)
     in_order: Bools = numpy_of(pc.match_substring_regex(texts, pattern))
     return in_order & (numpy_of(pc.count_substring(texts, '":')) == len(keys))
@@ -451,10 +451,7 @@ def _check(texts: pa.Array, found: pa.StructArray, tree: _Tree, rows: Any) -> No
     places = pa.array(rows)
     made = found.take(places).to_pylist()
     for row, text, one in zip(rows.tolist(), texts.take(places).to_pylist(), made, strict=True):
-        try:
-            value = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise FallBack(f"json.loads raises {type(error).__name__}") from None
+        value = _loaded(text)
         is_same = repr(value) == repr(one) if tree.is_whole else _agree(value, one, tree.names)
         if not is_same or any(_has(value, *missing) for missing in tree.missing):
             raise FallBack("its JSON has values of several types, or lacks a key")

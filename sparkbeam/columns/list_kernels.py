@@ -4,15 +4,26 @@ Each value is a vector backed by a list array. All kernels raise FallBack if Pyt
 if a result exceeds 64 bits.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from sparkbeam.columns.python_types import INT, shape_of
+from sparkbeam.columns.order import ranges_of
+from sparkbeam.columns.python_types import FLOAT, INT, RecordShape, shape_of
 from sparkbeam.columns.reasons import FallBack
-from sparkbeam.columns.vectors import Bools, Positions, Value, Vector, bare, loaded
+from sparkbeam.columns.vectors import (
+    Positions,
+    Value,
+    Vector,
+    bare,
+    loaded,
+    nulls_or_none,
+    numpy_of,
+)
 
 _HALF = 32
 
@@ -32,12 +43,14 @@ def lengths(value: Value) -> Vector:
 def are_filled(value: Value) -> Vector:
     """Compute ``bool(value)``, where None is false."""
     assert isinstance(value, Vector)
-    if value.nulls is None:
-        return Vector(flattened(value)[1] > 0)
-    filled = np.zeros(len(value), np.bool_)
-    there = np.flatnonzero(~value.nulls)
-    filled[there] = flattened(value.take(there))[1] > 0
-    return Vector(filled)
+    filled = pc.greater(pc.list_value_length(value.data), 0)
+    return Vector(numpy_of(pc.fill_null(filled, False)))
+
+
+def lists_of(items: pa.Array, counts: Positions) -> Vector:
+    """Return lists of these lengths, given the items of all of them."""
+    bounds = np.concatenate([[0], np.cumsum(counts)])
+    return Vector(pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), items))
 
 
 @lru_cache(maxsize=1024)
@@ -49,11 +62,8 @@ def sliced(start: int | None, stop: int | None) -> Callable[[Value], Vector]:
         first = _bound(0 if start is None else start, counts)
         last = counts if stop is None else _bound(stop, counts)
         kept = np.maximum(last - first, 0)
-        ends = np.concatenate([[0], np.cumsum(kept)])
-        begins = np.cumsum(counts) - counts + first
-        rows = np.arange(ends[-1]) + np.repeat(begins - ends[:-1], kept)
-        bounds = pa.array(ends, pa.int32())
-        return Vector(pa.ListArray.from_arrays(bounds, items.take(pa.array(rows))))
+        rows, _ = ranges_of(np.cumsum(counts) - counts + first, kept)
+        return lists_of(items.take(pa.array(rows)), kept)
 
     return kernel
 
@@ -66,31 +76,54 @@ def _bound(position: int, counts: Positions) -> Positions:
 
 
 @lru_cache(maxsize=1024)
-def item(position: int, of: int | None = None) -> Callable[[Value], Vector]:
-    """Return the kernel of ``value[position]``.
+def place(position: int, of: int | None = None) -> Callable[[Value], Vector]:
+    """Return the kernel of the place of ``value[position]`` in each list.
 
     Args:
         of: the required length of the lists; any if None.
     """
 
     def kernel(value: Value) -> Vector:
-        items, counts = flattened(value)
+        _, counts = flattened(value)
         if of is not None and np.any(counts != of):
             raise FallBack("it unpacks a list of a different length")
-        ends = np.cumsum(counts)
         at = counts + position if position < 0 else np.full(len(counts), position)
         if np.any((at < 0) | (at >= counts)):
             raise FallBack("it takes an item beyond the end of a list")
-        found = items.take(pa.array(ends - counts + at))
-        return loaded(found, shape_of(found.type))
+        return Vector(at)
 
     return kernel
 
 
+def items_at(value: Value, places: Value) -> pa.Array:
+    """Return the item of each list at its place; None where the place is None."""
+    assert isinstance(places, Vector)
+    items, counts = flattened(value)
+    starts = np.cumsum(counts) - counts
+    return items.take(pa.array(starts + places.data, mask=places.nulls))
+
+
+def items(value: Value, places: Value) -> Vector:
+    """Return the plain item of each list at its place; None where the place is None."""
+    found = items_at(value, places)
+    return loaded(found, shape_of(found.type))
+
+
+def required(places: Value) -> Vector:
+    """Refuse the block if a list has no item to take."""
+    assert isinstance(places, Vector)
+    if places.nulls is not None:
+        raise FallBack("a list has no items")
+    return places
+
+
 def sums(value: Value) -> Vector:
     """Compute ``sum(value)`` of ints."""
-    numbers, starts, filled, count = _numbers(value)
-    found = np.zeros(count, np.int64)
+    items, counts = flattened(value)
+    numbers: Positions = bare(loaded(items, INT))
+    found = np.zeros(len(counts), np.int64)
+    filled = counts > 0
+    starts = (np.cumsum(counts) - counts)[filled]
     if len(starts):
         # The halves of numbers are added apart: they have room for that.
         high = np.add.reduceat(numbers >> _HALF, starts)
@@ -102,27 +135,59 @@ def sums(value: Value) -> Vector:
     return Vector(found)
 
 
-def least(value: Value) -> Vector:
-    """Compute ``min(value)`` of ints."""
-    return _extreme(value, np.minimum)
+def _extreme_place(choose: np.ufunc) -> Callable[[Value], Vector]:
+    """Return the kernel of the place of each list's first extreme key; None if it is empty."""
+
+    def extreme_place(keys: Value) -> Vector:
+        items, counts = flattened(keys)
+        empty = counts == 0
+        found = np.zeros(len(counts), np.int64)
+        left = counts[~empty]
+        if len(left):
+            first = np.cumsum(left) - left
+            rows, starts = np.arange(len(items)), first
+            for numbers in _numbers_of_keys(items):
+                some = numbers[rows]
+                is_best = some == np.repeat(choose.reduceat(some, starts), left)
+                rows, left = rows[is_best], np.add.reduceat(is_best, starts, dtype=np.int64)
+                starts = np.cumsum(left) - left
+            found[~empty] = rows[starts] - first
+        return Vector(found, nulls_or_none(empty))
+
+    return extreme_place
 
 
-def greatest(value: Value) -> Vector:
-    """Compute ``max(value)`` of ints."""
-    return _extreme(value, np.maximum)
+least_place, greatest_place = _extreme_place(np.minimum), _extreme_place(np.maximum)
 
 
-def _extreme(value: Value, choose: np.ufunc) -> Vector:
-    numbers, starts, filled, _ = _numbers(value)
-    if not filled.all():
-        raise FallBack("a list has no items")
-    return Vector(choose.reduceat(numbers, starts))
+@lru_cache(maxsize=2)
+def in_order(reverse: bool) -> Callable[[Value, Value], Vector]:
+    """Return the kernel that sorts lists by the keys of their items."""
+
+    def kernel(value: Value, keys: Value) -> Vector:
+        items, counts = flattened(value)
+        numbers = list(_numbers_of_keys(flattened(keys)[0]))
+        if reverse:  # Items with equal keys keep their order.
+            numbers = [~one if one.dtype == np.int64 else -one for one in numbers]
+        lists = np.repeat(np.arange(len(counts)), counts)
+        order = np.lexsort((*reversed(numbers), lists))
+        return lists_of(items.take(pa.array(order)), counts)
+
+    return kernel
 
 
-def _numbers(value: Value) -> tuple[Positions, Positions, Bools, int]:
-    """Return the ints in lists, the starts of non-empty lists, their mask, and the row count."""
-    items, counts = flattened(value)
-    numbers: Positions = bare(loaded(items, INT))
-    filled: Bools = counts > 0
-    starts: Positions = np.cumsum(counts) - counts
-    return numbers, starts[filled], filled, len(counts)
+def _numbers_of_keys(keys: pa.Array) -> Iterator[Any]:
+    """Yield the columns of keys, from the first to compare to the last, as numbers."""
+    shape = shape_of(keys.type)
+    if isinstance(shape, RecordShape):
+        if keys.null_count:
+            raise FallBack("a value is None")
+        for at in range(keys.type.num_fields):
+            yield from _numbers_of_keys(keys.field(at))
+        return
+    values = bare(loaded(keys, shape))
+    if not isinstance(values, np.ndarray):
+        values = numpy_of(pc.rank(values, tiebreaker="dense"))
+    if shape == FLOAT and np.isnan(values).any():
+        raise FallBack("it orders by a NaN")
+    yield values if shape == FLOAT else values.astype(np.int64, copy=False)

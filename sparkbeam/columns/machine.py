@@ -24,12 +24,13 @@ from sparkbeam.columns.bytecode import (
 from sparkbeam.columns.calls import full_name
 from sparkbeam.columns.captured import CapturedEnvironment
 from sparkbeam.columns.expressions import (
-    NOTHING,
+    Appended,
     Const,
     Expression,
     Generated,
     Item,
     Iterated,
+    Listed,
     Loop,
     Looped,
     Statement,
@@ -38,6 +39,7 @@ from sparkbeam.columns.graph import Graph
 from sparkbeam.columns.instructions import Frame, Instructions
 from sparkbeam.columns.objects import Objects, is_generator_function
 from sparkbeam.columns.reasons import NotCompiled
+from sparkbeam.columns.slots import list_of, selected_slots
 
 _DEEPEST = 10
 _MOST_STEPS, _MOST_NESTED = 5000, 40
@@ -61,19 +63,15 @@ class Machine:
         self._steps = 0
         self._nested = 0
 
-    def generated(
-        self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
-    ) -> tuple[Item, ...]:
-        """Return the yields of a generator function; NOTHING where it may yield none."""
-        return self._run_function(function, args, by_name).yielded
-
     def _generator(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
     ) -> Generated:
         """Return a generator that has not started."""
-        with self._graph.collected() as statements:
+        graph = self._graph
+        updates = graph.updates
+        with graph.collected() as statements:
             items = self._run_function(function, args, by_name).yielded
-        return Generated(items, tuple(statements))
+        return Generated(items, tuple(statements), graph.around, graph.updates > updates)
 
     def _returned(
         self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
@@ -159,20 +157,24 @@ class Machine:
         assert target is not None
         lists = frame.stack[-1]
         assert isinstance(lists, Expression)
-        self._graph.require(lists)
         within = range(head + 1, target)
         for name in names_set(program.ops[within.start : within.stop]):
             frame.locals.pop(name, None)
-        loop, item = self._graph.loop(lists)
-        one = frame.copy()
-        one.stack.append(item)
+        one, stack = frame.copy(), frame.stack
         one.yielded, one.within = (), within
-        with self._graph.collected() as statements:
+        one.stack = [Appended(()) if isinstance(x, Listed | Appended) else x for x in stack]
+        with self._graph.iteration(lists) as (loop, item):
+            one.stack.append(item)
             self._run(program, within.start, end_of_round(head), one)
         if one.result is not None:
             raise NotCompiled("it returns within a loop")
-        self._graph.repeat(loop, statements)
-        frame.yielded += _looped(loop, one)
+        frame.yielded += _looped(loop, one.yielded)
+        for at, (below, after) in enumerate(zip(stack, one.stack, strict=True)):
+            if isinstance(after, Appended) and after.items:
+                assert isinstance(below, Listed | Appended)
+                items = (*below.items, *_looped(loop, after.items))
+                is_in_loop = isinstance(below, Appended)
+                stack[at] = Appended(items) if is_in_loop else list_of(self._graph, items)
         return self._behind(program, head, frame)
 
     def _jump(self, program: Program, at: int, frame: Frame) -> int:
@@ -217,6 +219,7 @@ class Machine:
 
     def _merge(self, condition: Expression, yes: Frame, no: Frame, frame: Frame) -> None:
         select = self._graph.select
+        frame.shared = yes.shared | no.shared
         if yes.result is not None or no.result is not None:
             # A way without a result has failed.
             frame.result = (
@@ -226,14 +229,15 @@ class Machine:
             )
         elif len(yes.stack) == len(no.stack):
             stacks = zip(yes.stack, no.stack, strict=True)
-            frame.stack = [select(condition, *pair) for pair in stacks]
+            frame.stack = [
+                Appended(selected_slots(self._graph, condition, one.items, other.items))
+                if isinstance(one, Appended) and isinstance(other, Appended)
+                else select(condition, one, other)
+                for one, other in stacks
+            ]
         both = yes.locals.keys() & no.locals.keys()
         frame.locals = {name: select(condition, yes.locals[name], no.locals[name]) for name in both}
-        count = max(len(yes.yielded), len(no.yielded))
-        frame.yielded = tuple(
-            select(condition, *pair)
-            for pair in zip(_padded(yes.yielded, count), _padded(no.yielded, count), strict=True)
-        )
+        frame.yielded = selected_slots(self._graph, condition, yes.yielded, no.yielded)
 
     def _condition(self, op: Op, frame: Frame) -> Expression:
         """Return the condition of a jump."""
@@ -253,10 +257,6 @@ def _package(function: types.FunctionType) -> str:
     return (function.__module__ or "").partition(".")[0]
 
 
-def _looped(loop: Loop, round_: Frame) -> tuple[Item, ...]:
+def _looped(loop: Loop, items: tuple[Item, ...]) -> tuple[Item, ...]:
     """Return the values that a loop emits, given those of one iteration."""
-    return tuple(Looped(loop, item) for item in round_.yielded)
-
-
-def _padded(items: tuple[Item, ...], count: int) -> tuple[Item, ...]:
-    return items + (NOTHING,) * (count - len(items))
+    return tuple(Looped(loop, item) for item in items)

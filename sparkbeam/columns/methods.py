@@ -10,9 +10,10 @@ from sparkbeam.columns.expressions import Const, Expression, Item, Listed, Made
 from sparkbeam.columns.graph import Graph, checked
 from sparkbeam.columns.operators import as_text, items_of
 from sparkbeam.columns.python_kernels import called
-from sparkbeam.columns.python_types import BOOL, BYTES, INT, STR, Lists, RecordShape, Shape
+from sparkbeam.columns.python_types import BOOL, BYTES, INT, STR, Lists, RecordShape, Scalar, Shape
 from sparkbeam.columns.reasons import NotCompiled
 from sparkbeam.columns.text_kernels import in_arrow
+from sparkbeam.columns.vectors import Value, Vector
 
 _TRIMS = {"strip": pc.utf8_trim, "lstrip": pc.utf8_ltrim, "rstrip": pc.utf8_rtrim}
 _MATCHES = {"startswith": pc.starts_with, "endswith": pc.ends_with}
@@ -66,11 +67,12 @@ def of_text(graph: Graph, owner: Expression, name: str, args: tuple[Item, ...]) 
         if isinstance(arg, Const):
             checked(arg)
     method = _METHODS.get(name)
-    made = method(graph, owner, name, values) if method else None
-    made = _by_python(graph, owner, name, values) if made is None else made
+    made = method(owner.shape, name, values) if method else None
+    made = made or _by_python(owner.shape, name, values)
     if made is None:
         raise NotCompiled(f"it calls {owner.shape}.{name}")
-    return made
+    kernel, shape = made
+    return graph.apply(kernel, shape, owner)
 
 
 _NO = object()
@@ -79,16 +81,15 @@ _NO = object()
 def _folded(graph: Graph, owner: Any, name: str, values: tuple[Any, ...]) -> Expression:
     if type(owner) is not str or name not in _OF_STR:
         raise NotCompiled(f"it calls {type(owner).__name__}.{name} of a constant")
-    try:
-        return graph.const(getattr(owner, name)(*values))
-    except Exception as error:
-        raise NotCompiled(f"it raises {type(error).__name__}") from None
+    return graph.folded(getattr(owner, name), *values)
 
 
-def _by_python(
-    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
-) -> Expression | None:
-    if owner.shape != STR or name not in _BY_PYTHON:
+_Kernel = tuple[Callable[[Value], Vector], Shape]
+"""A kernel over texts, and the type of its results."""
+
+
+def _by_python(text: Shape, name: str, values: tuple[Any, ...]) -> _Kernel | None:
+    if text != STR or name not in _BY_PYTHON:
         return None
     shape, kinds, needed = _BY_PYTHON[name]
     if not needed <= len(values) <= len(kinds):
@@ -96,95 +97,65 @@ def _by_python(
     for value, kind in zip(values, kinds, strict=False):
         if type(value) is not kind or (isinstance(value, int) and abs(value) > _LARGEST):
             return None
-    return graph.apply(called(getattr(str, name), shape, *values), shape, owner)
+    return called(getattr(str, name), shape, *values), shape
 
 
-def _simple(
-    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
-) -> Expression | None:
+def _simple(text: Shape, name: str, values: tuple[Any, ...]) -> _Kernel | None:
     given, made, kernel, possible = _SIMPLE[name]
-    is_known = owner.shape == given and values in possible
-    return graph.apply(kernel, made, owner) if is_known else None
+    return (kernel, made) if text == given and values in possible else None
 
 
-def _trim(graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]) -> Expression | None:
-    if owner.shape != STR or len(values) > 1:
-        return None
+def _trim(text: Shape, name: str, values: tuple[Any, ...]) -> _Kernel | None:
     characters = values[0] if values else None
-    if characters is not None and type(characters) is not str:
-        return None
     if characters is None:
         characters = text_kernels.WHITESPACE
-    return graph.apply(in_arrow(_TRIMS[name], characters=characters), STR, owner)
-
-
-def _match(
-    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
-) -> Expression | None:
-    if len(values) != 1:
+    if text != STR or len(values) > 1 or type(characters) is not str:
         return None
-    patterns = values[0] if type(values[0]) is tuple else values
-    if not all(type(one) is _type_of(owner) for one in patterns):
+    return in_arrow(_TRIMS[name], characters=characters), STR
+
+
+def _match(text: Shape, name: str, values: tuple[Any, ...]) -> _Kernel | None:
+    patterns = values[0] if len(values) == 1 and type(values[0]) is tuple else values
+    if len(values) != 1 or not all(Scalar(type(one)) == text for one in patterns):
         return None
-    for one in patterns:
-        checked(graph.const(one))
-    return graph.apply(text_kernels.matched(_MATCHES[name], patterns), BOOL, owner)
+    return text_kernels.matched(_MATCHES[name], patterns), BOOL
 
 
-def _type_of(node: Expression) -> type:
-    return str if node.shape == STR else bytes
-
-
-def _pattern(owner: Expression, values: tuple[Any, ...], count: int) -> bool:
+def _pattern(text: Shape, values: tuple[Any, ...], count: int) -> bool:
     """Return whether there are ``count`` values of the text's type, the first of them not empty."""
-    return (
-        len(values) == count
-        and all(type(one) is _type_of(owner) for one in values)
-        and bool(values[0])
-    )
+    are_texts = all(Scalar(type(one)) == text for one in values)
+    return len(values) == count and are_texts and bool(values[0])
 
 
-def _replace(
-    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
-) -> Expression | None:
-    if not _pattern(owner, values, 2):
+def _replace(text: Shape, name: str, values: tuple[Any, ...]) -> _Kernel | None:
+    if not _pattern(text, values, 2):
         return None
-    kernel = in_arrow(pc.replace_substring, pattern=values[0], replacement=values[1])
-    return graph.apply(kernel, owner.shape, owner)
+    return in_arrow(pc.replace_substring, pattern=values[0], replacement=values[1]), text
 
 
-def _count(
-    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
-) -> Expression | None:
-    return (
-        graph.apply(text_kernels.counted(*values), INT, owner)
-        if _pattern(owner, values, 1)
-        else None
-    )
-
-
-def _find(graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]) -> Expression | None:
-    if owner.shape != STR or not _pattern(owner, values, 1) or not values[0].isascii():
+def _count(text: Shape, name: str, values: tuple[Any, ...]) -> _Kernel | None:
+    if not _pattern(text, values, 1):
         return None
-    return graph.apply(text_kernels.found_at(*values), INT, owner)
+    return text_kernels.counting(pc.count_substring, pattern=values[0]), INT
 
 
-def _split(
-    graph: Graph, owner: Expression, name: str, values: tuple[Any, ...]
-) -> Expression | None:
-    if owner.shape != STR or not _pattern(owner, values[:1], 1):
+def _find(text: Shape, name: str, values: tuple[Any, ...]) -> _Kernel | None:
+    if text != STR or not _pattern(text, values, 1) or not values[0].isascii():
+        return None
+    return text_kernels.found_at(*values), INT
+
+
+def _split(text: Shape, name: str, values: tuple[Any, ...]) -> _Kernel | None:
+    if text != STR or not _pattern(text, values[:1], 1):
         return None
     most = values[1] if len(values) == 2 else -1
     if len(values) > 2 or type(most) is not int or most == 0 or most > 1000:
         return None
     limit = None if most < 0 else most
-    kernel = in_arrow(pc.split_pattern, pattern=values[0], max_splits=limit)
-    return graph.apply(kernel, Lists(STR), owner)
+    return in_arrow(pc.split_pattern, pattern=values[0], max_splits=limit), Lists(STR)
 
 
-_Method = Callable[[Graph, Expression, str, tuple[Any, ...]], Expression | None]
-
-_METHODS: dict[str, _Method] = {
+_METHODS: dict[str, Callable[[Shape, str, tuple[Any, ...]], _Kernel | None]] = {
     **dict.fromkeys(_SIMPLE, _simple),
     **dict.fromkeys(_TRIMS, _trim),
     **dict.fromkeys(_MATCHES, _match),

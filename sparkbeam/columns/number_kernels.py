@@ -85,16 +85,11 @@ def truth(value: Value) -> Vector:
     return Vector(result if value.nulls is None else result & ~value.nulls)
 
 
-def bool_as_int(value: Value) -> Vector:
-    """Convert a bool to int, for arithmetic."""
-    data = bare(value)
-    return Vector(data.astype(np.int64))
+bool_as_int = _plain(lambda data: data.astype(np.int64))
+"""Kernel that converts a bool to int, for arithmetic."""
 
-
-def as_float(value: Value) -> Vector:
-    """Convert an int to float, rounded to even as in Python."""
-    data = bare(value)
-    return Vector(data.astype(np.float64))
+as_float = _plain(lambda data: data.astype(np.float64))
+"""Kernel that converts an int to float, rounded to even as in Python."""
 
 
 def as_exact_float(value: Value) -> Vector:
@@ -114,16 +109,11 @@ def divide_ints(left: Value, right: Value) -> Vector:
     """Compute ``/`` of ints; refuses ints that floats cannot hold exactly."""
     _require_exact_float(left)
     _require_exact_float(right)
-    return divide_floats(_float_data(left), _float_data(right))
-
-
-def _float_data(value: Value) -> Value:
-    data = bare(value)
-    return Vector(data.astype(np.float64)) if isinstance(value, Vector) else float(data)
+    return divide_floats(left, right)
 
 
 def divide_floats(left: Value, right: Value) -> Vector:
-    """Compute ``/`` of floats."""
+    """Compute ``/`` of floats, or of ints as floats."""
     return Vector(np.true_divide(bare(left), _divisor(right)))
 
 
@@ -258,17 +248,21 @@ def square_root(value: Value) -> Vector:
 
 
 def contained(constants: frozenset[Any], has_none: bool) -> Callable[[Value], Vector]:
-    """Return the kernel of ``in`` for numbers.
+    """Return the kernel of ``in`` for numbers, str or bytes.
 
     Args:
-        constants: numbers of the type of the values.
+        constants: values of the type of the column.
         has_none: whether None is among the constants, too.
     """
     wanted = sorted(constants)
 
     def applied(value: Value) -> Vector:
         assert isinstance(value, Vector)
-        found = np.isin(value.data, np.array(wanted, value.data.dtype))
+        data = value.data
+        if isinstance(data, np.ndarray):
+            found = np.isin(data, np.array(wanted, data.dtype))
+        else:
+            found = numpy_of(pc.is_in(data, pa.array(wanted, data.type)))
         if value.nulls is not None:
             found = np.where(value.nulls, has_none, found)
         return Vector(found)

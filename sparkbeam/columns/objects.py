@@ -5,7 +5,7 @@ import operator
 import types
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from apache_beam.metrics.execution import MetricUpdater
 from apache_beam.utils.timestamp import Duration, Timestamp
@@ -30,6 +30,7 @@ from sparkbeam.columns.expressions import (
     TimestampParts,
 )
 from sparkbeam.columns.graph import Graph, named
+from sparkbeam.columns.list_calls import CONSUMERS, ORDERS, as_list, is_list, ordered
 from sparkbeam.columns.methods import of_dict, of_table, of_text, replaced_fields
 from sparkbeam.columns.metric_calls import counted
 from sparkbeam.columns.plain_data import is_plain
@@ -71,18 +72,11 @@ class Keyed:
     values: tuple[Callable[[Any], Any], ...]
 
 
-class Inliner(Protocol):
-    """Inline compilation of calls of Python functions."""
+Inliner = Callable[[types.FunctionType, list[Item], dict[str, Item]], Item | None]
+"""Returns the result of a call of a Python function; None if it always raises.
 
-    def __call__(
-        self, function: types.FunctionType, args: list[Item], by_name: dict[str, Item]
-    ) -> Item | None:
-        """Return the result of a function; None if it always raises.
-
-        For a generator function this is a generator.
-
-        A generator function returns a generator.
-        """
+A generator function returns a generator.
+"""
 
 
 class Objects:
@@ -104,6 +98,10 @@ class Objects:
             NotCompiled: the call has no columnar form.
         """
         given = by_name or {}
+        if isinstance(callee, types.BuiltinFunctionType) and callee in CONSUMERS:
+            args = [as_list(self._graph, arg) for arg in args]
+            if callee in ORDERS and (given or callee is sorted or any(map(is_list, args[:1]))):
+                return ordered(self._graph, self.call, callee, args, given)
         handler = known_function(callee)
         if handler is not None:
             if given:
@@ -170,10 +168,7 @@ class Objects:
         name = args[1].value if len(args) == 2 and isinstance(args[1], Const) else None
         if type(name) is not str or by_name:
             raise NotCompiled("it calls getattr with a name that is not constant")
-        found = self.attribute(args[0], name)
-        if found is None:
-            raise NotCompiled(f"it reads .{name} of {named(args[0])}")
-        return found
+        return self.read(args[0], name)
 
     def keyed(self, function: Keyed, args: list[Item]) -> Item:
         """Return the pair of a key and a list."""
@@ -202,10 +197,7 @@ class Objects:
 
     def _attributes(self, owner: Item, path: str) -> Item:
         for name in path.split("."):
-            found = self.attribute(owner, name)
-            if found is None:
-                raise NotCompiled(f"it reads .{name} of {named(owner)}")
-            owner = found
+            owner = self.read(owner, name)
         return owner
 
     def dict_of(self, items: dict[str, Item]) -> Item:
@@ -268,6 +260,17 @@ class Objects:
         if more or given:
             raise NotCompiled("it raises TypeError")
         return bound
+
+    def read(self, owner: Item, name: str) -> Item:
+        """Return an attribute.
+
+        Raises:
+            NotCompiled: there is none besides a method.
+        """
+        found = self.attribute(owner, name)
+        if found is None:
+            raise NotCompiled(f"it reads .{name} of {named(owner)}")
+        return found
 
     def attribute(self, owner: Item, name: str) -> Item | None:
         """Return an attribute; None if there is none besides a method."""

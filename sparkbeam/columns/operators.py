@@ -33,7 +33,6 @@ from sparkbeam.columns.python_types import (
     NUMBERS,
     STR,
     Lists,
-    Opaque,
     RecordShape,
     Scalar,
     Shape,
@@ -94,7 +93,7 @@ _LONGEST_CONSTANT = 1000
 _LONG_NUMBER = re.compile(r"\d{4}")
 
 
-def binary(graph: Graph, symbol: str, left: Item, right: Item) -> Item:
+def binary(graph: Graph, symbol: str, left: Item, right: Item) -> Expression:
     """Compute ``left + right`` and other binary operators."""
     one, other = operand(left, symbol), operand(right, symbol)
     if isinstance(one, Const) and isinstance(other, Const):
@@ -133,12 +132,7 @@ def folded(graph: Graph, symbol: str, left: Any, right: Any) -> Const:
         sizes = []
     if symbol in ("**", "<<", "*") and any(size > _LONGEST_CONSTANT for size in sizes):
         raise NotCompiled("it computes a very large constant")
-    try:
-        return graph.const(_PYTHON[symbol](left, right))
-    except NotCompiled:
-        raise
-    except Exception as error:
-        raise NotCompiled(f"it raises {type(error).__name__}") from None
+    return graph.folded(_PYTHON[symbol], left, right)
 
 
 def _arithmetic(graph: Graph, symbol: str, left: Expression, right: Expression) -> Expression:
@@ -188,7 +182,7 @@ def as_float(graph: Graph, node: Expression, kernel: Any = number_kernels.as_flo
     return graph.apply(kernel, FLOAT, node)
 
 
-def unary(graph: Graph, symbol: str, item: Item) -> Item:
+def unary(graph: Graph, symbol: str, item: Item) -> Expression:
     """Compute ``-x``, ``+x``, ``~x`` or ``not x``."""
     if symbol == "not":
         return graph.negated(graph.truth(item))
@@ -233,7 +227,7 @@ def tuple_of(graph: Graph, fields: tuple[Expression, ...]) -> Made:
 def subscript(graph: Graph, item: Item, index: Item) -> Item:
     """Compute ``item[index]``."""
     if isinstance(item, Const) and item.shape in (STR, BYTES) and isinstance(index, Const | Slice):
-        return _part_of_constant(graph, item.value, index.value)
+        return graph.folded(operator.getitem, item.value, index.value)
     if isinstance(index, Slice):
         return _part(graph, item, index.value)
     if (
@@ -265,11 +259,7 @@ def subscript(graph: Graph, item: Item, index: Item) -> Item:
 
 def _item_of_list(graph: Graph, item: Expression, at: int, of: int | None = None) -> Expression:
     """Compute ``item[at]`` of a list, which must have a length if one is given."""
-    assert isinstance(item.shape, Lists)
-    one = item.shape.item
-    if not isinstance(one, Scalar | Opaque) or one == NONE:
-        raise NotCompiled(f"it takes an item of {item.shape}")
-    return graph.apply(list_kernels.item(at, of), one, item)
+    return graph.pick(item, graph.apply(list_kernels.place(at, of), INT, item))
 
 
 def _item_of_dict(graph: Graph, table: Expression, key: Expression) -> Expression:
@@ -354,13 +344,6 @@ def _of_document(graph: Graph, item: ColumnRef, key: str, default: Item | None) 
     return value
 
 
-def _part_of_constant(graph: Graph, value: Any, index: Any) -> Const:
-    try:
-        return graph.const(value[index])
-    except (IndexError, TypeError, ValueError) as error:
-        raise NotCompiled(f"it raises {type(error).__name__}") from None
-
-
 def _part(graph: Graph, item: Item, part: slice) -> Item:
     if not isinstance(item, Expression) or any(
         bound is not None and (type(bound) is not int or abs(bound) > 2**31)
@@ -429,25 +412,18 @@ def in_format(graph: Graph, item: Item, specification: Item) -> Expression:
         raise NotCompiled(f"it formats {node.shape} with a specification")
     assert isinstance(node.shape, Scalar)
     sample = node.value if isinstance(node, Const) else node.shape.type()
-    try:
-        written = format(sample, wanted.value)
-    except (ValueError, OverflowError) as error:
-        raise NotCompiled(f"it raises {type(error).__name__}") from None
+    written = graph.folded(format, sample, wanted.value)
     if isinstance(node, Const):
-        return graph.const(written)
+        return written
     return graph.apply(called(format, STR, wanted.value), STR, node)
 
 
 def formatted(graph: Graph, parts: tuple[Item, ...]) -> Expression:
     """Join the parts of an f-string."""
-    nodes = tuple(map(_text_part, parts))
+    nodes = [operand(part, "an f-string") for part in parts]
+    for node in nodes:
+        if node.shape != STR:
+            raise NotCompiled(f"it puts {node.shape} into text")
     if all(isinstance(node, Const) for node in nodes):
         return graph.const("".join(node.value for node in nodes if isinstance(node, Const)))
     return graph.apply(text_kernels.joined, STR, *nodes)
-
-
-def _text_part(item: Item) -> Expression:
-    node = operand(item, "an f-string")
-    if node.shape != STR:
-        raise NotCompiled(f"it puts {node.shape} into text")
-    return node

@@ -58,6 +58,11 @@ def _records(array: pa.Array, shape: RecordShape) -> list[Any]:
         values = [dict(zip(shape.names, row, strict=True)) for row in rows]
     else:
         values = list(rows)
+    return _with_none(values, array)
+
+
+def _with_none(values: list[Any], array: pa.Array) -> list[Any]:
+    """Replace values by None where an array is null."""
     if array.null_count:
         for at in np.flatnonzero(np.asarray(array.is_null())).tolist():
             values[at] = None
@@ -68,11 +73,7 @@ def _lists(array: pa.ListArray, shape: Lists) -> list[Any]:
     bounds = array.offsets.to_numpy()
     items = values_of(array.values.slice(bounds[0], bounds[-1] - bounds[0]), shape.item)
     ends = (bounds - bounds[0]).tolist()
-    values: list[Any] = [items[start:end] for start, end in pairwise(ends)]
-    if array.null_count:
-        for at in np.flatnonzero(np.asarray(array.is_null())).tolist():
-            values[at] = None
-    return values
+    return _with_none([items[start:end] for start, end in pairwise(ends)], array)
 
 
 def _members(array: pa.Array, shape: Union) -> list[Any]:

@@ -14,7 +14,7 @@ from sparkbeam.columns.number_kernels import with_nulls_equal
 from sparkbeam.columns.python_kernels import called
 from sparkbeam.columns.python_types import INT, STR
 from sparkbeam.columns.reasons import FallBack
-from sparkbeam.columns.vectors import Value, Vector, arrow_of, bare, nulls_of, numpy_of
+from sparkbeam.columns.vectors import Value, Vector, arrow_of, bare, numpy_of
 
 WHITESPACE = "".join(chr(code) for code in range(0x3001) if chr(code).isspace())
 _WHOLE = "^-?[0-9]{1,18}$"
@@ -53,14 +53,16 @@ def truth(value: Value) -> Vector:
     return Vector(numpy_of(pc.fill_null(pc.greater(lengths, 0), False)))
 
 
-def length(value: Value) -> Vector:
-    """Compute ``len`` of str, in code points."""
-    return Vector(numpy_of(pc.utf8_length(bare(value))).astype(np.int64))
+def counting(kernel: Callable[..., Any], **options: Any) -> Callable[[Value], Vector]:
+    """Return the kernel that counts something in each text by one of Arrow's."""
+
+    def applied(value: Value) -> Vector:
+        return Vector(numpy_of(kernel(bare(value), **options)).astype(np.int64))
+
+    return applied
 
 
-def length_of_bytes(value: Value) -> Vector:
-    """Compute ``len`` of bytes."""
-    return Vector(numpy_of(pc.binary_length(bare(value))).astype(np.int64))
+length, length_of_bytes = counting(pc.utf8_length), counting(pc.binary_length)
 
 
 def joined(*parts: Value) -> Vector:
@@ -146,15 +148,6 @@ def matched(kernel: Callable[..., Any], patterns: tuple[Any, ...]) -> Callable[[
     return applied
 
 
-def counted(pattern: Any) -> Callable[[Value], Vector]:
-    """Return the kernel that counts non-overlapping occurrences of a non-empty pattern."""
-
-    def applied(value: Value) -> Vector:
-        return Vector(numpy_of(pc.count_substring(bare(value), pattern)).astype(np.int64))
-
-    return applied
-
-
 def found_at(pattern: str) -> Callable[[Value], Vector]:
     """Return the kernel of ``find``; byte offsets are code points in ASCII only."""
 
@@ -178,9 +171,8 @@ def item(position: int) -> Callable[[Value], Vector]:
     return applied
 
 
-def encoded(value: Value) -> Vector:
-    """Compute ``encode`` as UTF-8."""
-    return Vector(bare(value).cast(pa.binary()))
+encoded = in_arrow(pc.cast, target_type=pa.binary())
+"""Kernel of ``encode`` as UTF-8."""
 
 
 def decoded(value: Value) -> Vector:
@@ -189,21 +181,3 @@ def decoded(value: Value) -> Vector:
         return Vector(bare(value).cast(pa.string()))
     except pa.ArrowInvalid:
         raise FallBack("bytes are not valid UTF-8") from None
-
-
-def contained(constants: frozenset[Any], has_none: bool) -> Callable[[Value], Vector]:
-    """Return the kernel of ``in`` for str or bytes.
-
-    Args:
-        has_none: whether None is among the constants, too.
-    """
-    wanted = sorted(constants)
-
-    def applied(value: Value) -> Vector:
-        assert isinstance(value, Vector)
-        found = numpy_of(pc.is_in(value.data, pa.array(wanted, value.data.type)))
-        if value.nulls is not None:
-            found = np.where(nulls_of(value), has_none, found)
-        return Vector(found)
-
-    return applied

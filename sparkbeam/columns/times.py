@@ -61,7 +61,7 @@ def computed(graph: Graph, symbol: str, left: Item, right: Item) -> Item:
     kind = _ARITHMETIC.get((symbol, type(one), type(other)))  # type: ignore[arg-type]
     if one is None or kind is None:
         raise NotCompiled(f"it computes {named(left)} {symbol} {named(right)}")
-    return kind(_node(binary(graph, symbol, one.micros, other.micros)))
+    return kind(binary(graph, symbol, one.micros, other.micros))
 
 
 def _time(graph: Graph, item: Item) -> Time | None:
@@ -90,7 +90,7 @@ def time_of(graph: Graph, kind: type, seconds: Item, micros: Item) -> Time:
     parts = [_number(part, refusal) for part in (seconds, micros)]
     total = _micros_of_seconds(graph, parts[0])
     if not isinstance(micros, Const) or micros.value:
-        total = _node(binary(graph, "+", total, _whole(graph, as_number(graph, parts[1]))))
+        total = binary(graph, "+", total, _whole(graph, as_number(graph, parts[1])))
     return TimestampParts(total) if kind is Timestamp else DurationParts(total)
 
 
@@ -98,15 +98,12 @@ def _micros_of_seconds(graph: Graph, seconds: Item) -> Expression:
     number = _number(seconds, f"it uses {named(seconds)} as a timestamp")
     if isinstance(number, Const):
         return _whole(graph, Const(number.shape, number.value * _MICROS))
-    return _whole(graph, _node(binary(graph, "*", as_number(graph, number), graph.const(_MICROS))))
+    return _whole(graph, binary(graph, "*", as_number(graph, number), graph.const(_MICROS)))
 
 
 def _whole(graph: Graph, number: Expression) -> Expression:
     if isinstance(number, Const):
-        try:
-            return graph.const(int(number.value))
-        except (OverflowError, ValueError) as error:
-            raise NotCompiled(f"it raises {type(error).__name__}") from None
+        return graph.folded(int, number.value)
     if number.shape == FLOAT:
         return graph.apply(number_kernels.truncated, INT, number)
     graph.require(number)
@@ -116,11 +113,6 @@ def _whole(graph: Graph, number: Expression) -> Expression:
 def _number(item: Item, refusal: str) -> Expression:
     if not isinstance(item, Expression) or item.shape not in NUMBERS:
         raise NotCompiled(refusal)
-    return item
-
-
-def _node(item: Item) -> Expression:
-    assert isinstance(item, Expression)
     return item
 
 
@@ -161,7 +153,7 @@ def whole_seconds(graph: Graph, micros: Expression) -> Item:
 
 def newest(graph: Graph, window: IntervalParts) -> TimestampParts:
     """Return the last Timestamp in a window."""
-    return TimestampParts(_node(binary(graph, "-", window.end.micros, graph.const(1))))
+    return TimestampParts(binary(graph, "-", window.end.micros, graph.const(1)))
 
 
 def of_datetime(graph: Graph, owner: Expression, name: str, args: tuple[Item, ...]) -> Item:

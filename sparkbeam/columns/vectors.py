@@ -29,11 +29,13 @@ Positions: TypeAlias = npt.NDArray[np.int64]
 Micros: TypeAlias = npt.NDArray[np.int64]
 """Times in microseconds."""
 
-_DTYPES: dict[Shape, np.dtype[Any]] = {
+DTYPES: dict[Shape, np.dtype[Any]] = {
     INT: np.dtype(np.int64),
     FLOAT: np.dtype(np.float64),
     BOOL: np.dtype(np.bool_),
 }
+"""Types of numbers in numpy arrays."""
+
 _NONE_MET = "a value is None"
 
 
@@ -157,11 +159,11 @@ def repeated(value: Any, shape: Shape, count: int) -> Vector:
     """Repeat a plain value for each element."""
     if value is None:
         nulls = np.ones(count, np.bool_)
-        if shape in _DTYPES:
-            return Vector(np.zeros(count, _DTYPES[shape]), nulls)
+        if shape in DTYPES:
+            return Vector(np.zeros(count, DTYPES[shape]), nulls)
         return Vector(pa.nulls(count, arrow_type_of(shape)), nulls)
-    if shape in _DTYPES:
-        return Vector(np.full(count, value, _DTYPES[shape]))
+    if shape in DTYPES:
+        return Vector(np.full(count, value, DTYPES[shape]))
     return Vector(pa.repeat(pa.scalar(value, arrow_type_of(shape)), count))
 
 
@@ -170,7 +172,7 @@ def selected(mask: Bools, yes: Value, no: Value, shape: Shape) -> Vector:
     nulls = None
     if any(_has_nulls(one) for one in (yes, no)):
         nulls = nulls_or_none(np.where(mask, _nulls_in(yes), _nulls_in(no)))
-    if shape in _DTYPES:
+    if shape in DTYPES:
         return Vector(np.where(mask, _numbers(yes, shape), _numbers(no, shape)), nulls)
     # Arrow before 21 misreads an array in the middle of another one beside a null scalar.
     sides = [
@@ -197,10 +199,10 @@ def _nulls_in(value: Value) -> Any:
 def _numbers(value: Value, shape: Shape) -> Any:
     if isinstance(value, Vector):
         return value.data
-    return _DTYPES[shape].type(0 if value is None else value)
+    return DTYPES[shape].type(0 if value is None else value)
 
 
-def are_neighbours(positions: Positions) -> bool:
+def are_neighbours(positions: npt.NDArray[Any]) -> bool:
     """Return whether positions are consecutive."""
     if not len(positions) or positions[-1] - positions[0] != len(positions) - 1:
         return False
@@ -220,8 +222,8 @@ def merged(places: tuple[Positions, Positions], ways: tuple[Value, Value], shape
         for at, way in zip(places, ways, strict=True):
             nulls[at] = _nulls_in(way)
         nulls = nulls_or_none(nulls)
-    if shape in _DTYPES:
-        data = np.empty(count, _DTYPES[shape])
+    if shape in DTYPES:
+        data = np.empty(count, DTYPES[shape])
         for at, way in zip(places, ways, strict=True):
             data[at] = _numbers(way, shape)
         return Vector(data, nulls)
@@ -299,10 +301,8 @@ def member_of(union: pa.UnionArray, code: int, rows: Positions | None = None) ->
 
 def take(array: pa.Array, positions: npt.NDArray[Any]) -> pa.Array:
     """Return the values at some positions, without a copy if these are consecutive."""
-    count = len(positions)
-    first = int(positions[0]) if count else 0
-    if count and positions[-1] == first + count - 1 and (np.diff(positions) == 1).all():
-        return array.slice(first, count)
+    if are_neighbours(positions):
+        return array.slice(int(positions[0]), len(positions))
     return array.take(pa.array(positions))
 
 

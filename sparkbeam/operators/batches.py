@@ -58,7 +58,8 @@ class Batches(Operator):
             return super().output_type(step, shape)
         batching = _batching(step)
         assert batching.taken is not None
-        if any(passes(made, batching.taken) for made in _converters_before(step)):
+        makers = (maker for maker in step.before() if isinstance(maker.operator, Batches))
+        if any(passes(_batching(maker).made, batching.taken) for maker in makers):
             return None
         if batching.takes_elements:
             return Refused("it also takes single elements")
@@ -83,14 +84,6 @@ def _batching(step: PlannedStep) -> Batching:
     batching = step.batching
     assert batching is not None
     return batching
-
-
-def _converters_before(step: PlannedStep) -> Iterator[Converter]:
-    """Yield the converters of batches that a step gets unchanged."""
-    for maker in step.before():
-        made = _batching(maker).made if isinstance(maker.operator, Batches) else None
-        if made is not None:
-            yield made
 
 
 class BatchOperation(ElementOperation):

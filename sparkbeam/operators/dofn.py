@@ -38,7 +38,7 @@ class DoFn(Operator):
         return cls(step.label, why_called(step)) if asks else None
 
     def run(self, step: Step) -> operations.Operation:
-        asks = bool(signature_of(step.dofn.fn).arguments)
+        asks = bool(parameters_of(step.dofn.fn))
         return prepared(step, DoFnOperation if asks else ElementOperation)
 
 
@@ -67,6 +67,7 @@ class Parameter(NamedTuple):
 
     Attributes:
         timed: that depends on the timestamp or the pane.
+        windowed: that depends on the window.
     """
 
     argument: Argument
@@ -74,38 +75,27 @@ class Parameter(NamedTuple):
     windowed: bool = False
 
 
-class Signature(NamedTuple):
-    """Parameters of ``process`` after the element.
-
-    Attributes:
-        arguments: one per parameter.
-        timed: True if some of them depend on the timestamp or the pane.
-        windowed: True if some of them depend on the window.
-    """
-
-    arguments: list[Argument]
-    timed: bool
-    windowed: bool
-
-
 class DoFnOperation(ElementOperation):
     """A DoFn that needs its element, time, window and pane.
 
     Attributes:
         element: an element with the windowing of the current one.
+        timed: True if an argument depends on the timestamp or the pane.
     """
 
     takes_assigned = False
 
-    signature: Signature
+    timed: bool
     element: WindowedValue
     _process: Callable[..., Any]
 
     def prepare(self, fn: beam.DoFn) -> None:
         super().prepare(fn)
         self._process = self.function
-        self.signature = signature_of(fn)
-        self.function = self._call_in_time if self.signature.timed else self._call
+        self._parameters = parameters_of(fn)
+        self._is_windowed = any(one.windowed for one in self._parameters)
+        self.timed = any(one.timed for one in self._parameters)
+        self.function = self._call_in_time if self.timed else self._call
         self._bound: list[Any] = []
 
     def process(self, o: WindowedValue) -> None:
@@ -117,16 +107,13 @@ class DoFnOperation(ElementOperation):
         with self.scoped_process_state:
             if block.column is not None:
                 count_refused(self.why())
-            for single in self._apart(block.windowing):
-                if self.signature.timed:
+            whole = block.windowing
+            for single in window_by_window(whole) if self._is_windowed else (whole,):
+                if self.timed:
                     self._elements = block.with_windowing(single).elements()
                 else:
                     self._bind(single)
                 self._flat_map(block.values, output_of(self, single, block.stamps))
-
-    def _apart(self, template: WindowedValue) -> Iterator[WindowedValue]:
-        """Yield a template for each window, if the DoFn is to see windows one by one."""
-        return window_by_window(template) if self.signature.windowed else iter((template,))
 
     def _bind(self, element: WindowedValue) -> None:
         """Bind the arguments to another windowing."""
@@ -134,7 +121,7 @@ class DoFnOperation(ElementOperation):
         self._bind_arguments()
 
     def _bind_arguments(self) -> None:
-        self._bound = [argument(self) for argument in self.signature.arguments]
+        self._bound = [one.argument(self) for one in self._parameters]
 
     def _call(self, value: Any) -> Any:
         return self._process(value, *self._bound)
@@ -153,15 +140,10 @@ def window_by_window(template: WindowedValue) -> Iterator[WindowedValue]:
     return (WindowedValue(None, time, (window,), pane) for window in windows)
 
 
-def signature_of(fn: beam.DoFn) -> Signature:
-    """Return the parameters of a DoFn; the plan has checked that they can be resolved."""
+def parameters_of(fn: beam.DoFn) -> list[Parameter]:
+    """Return the parameters of ``process`` after the element, which the plan has checked."""
     _, *parameters = inspect.signature(fn.process).parameters.values()
-    found = [_parameter_of(parameter.default) for parameter in parameters]
-    return Signature(
-        [one.argument for one in found],
-        any(one.timed for one in found),
-        any(one.windowed for one in found),
-    )
+    return [_parameter_of(parameter.default) for parameter in parameters]
 
 
 def _parameter_of(default: Any) -> Parameter:

@@ -1,4 +1,4 @@
-"""Merging of accumulators behind a shuffle, the second phase of a combine."""
+"""Merging of accumulators behind a shuffle and their outputs, the last phases of a combine."""
 
 from typing import Self
 
@@ -8,8 +8,8 @@ from sparkbeam.accumulators.vectorized_accumulators import form_of
 from sparkbeam.plan.combine_columns import NO_FORM
 from sparkbeam.plan.operator import Accumulators, Operator, Result
 from sparkbeam.plan.planned_step import PlannedStep
-from sparkbeam.plan.urns import MERGE_ACCUMULATORS
-from sparkbeam.worker.steps.combine_phases import MergeOperation, make_phase
+from sparkbeam.plan.urns import EXTRACT_OUTPUTS, MERGE_ACCUMULATORS
+from sparkbeam.worker.steps.combine_phases import ExtractOperation, MergeOperation, make_phase
 from sparkbeam.worker.steps.step import Step
 
 
@@ -28,6 +28,18 @@ class Merge(Operator):
 
     def merged_type(self, accumulators: Accumulators) -> Result:
         return accumulators
+
+
+class Extract(Merge):
+    """The outputs of accumulators."""
+
+    urn = EXTRACT_OUTPUTS
+
+    def run(self, step: Step) -> operations.Operation:
+        return make_phase(ExtractOperation, step)
+
+    def merged_type(self, accumulators: Accumulators) -> Result:
+        return accumulators.output
 
 
 def _why_elements(step: PlannedStep) -> str | None:

@@ -8,18 +8,16 @@ from sparkbeam.operators.batches import Batches
 from sparkbeam.operators.beam import Beam
 from sparkbeam.operators.create import Create
 from sparkbeam.operators.dofn import DoFn
-from sparkbeam.operators.extract import Extract
 from sparkbeam.operators.fire import Fire
 from sparkbeam.operators.function import Function
 from sparkbeam.operators.identity import Identity
-from sparkbeam.operators.merge import Merge
+from sparkbeam.operators.merge import Extract, Merge
 from sparkbeam.operators.parquet_writes import ParquetTables
 from sparkbeam.operators.precombine import Precombine, StampedPrecombine
 from sparkbeam.operators.process import Process
 from sparkbeam.operators.restrictions import Restrictions
 from sparkbeam.operators.sink_rows import SinkRows
-from sparkbeam.operators.stateful import Stateful
-from sparkbeam.operators.stateful_dofn import StatefulDoFn
+from sparkbeam.operators.stateful import Stateful, StatefulDoFn
 from sparkbeam.operators.table_rows import TableRows
 from sparkbeam.operators.text_lines import TextLines
 from sparkbeam.operators.windows import Windows

@@ -36,6 +36,11 @@ def on_one_path(text: Any) -> Any:
     return json.loads(text)["price"] if len(text) > 70 else -1.5
 
 
+def on_two_paths(text: Any) -> Any:
+    user = json.loads(text)["user"] if len(text) % 3 else "none"
+    return user if len(text) % 2 else None
+
+
 def yields(text: Any) -> Any:
     click = json.loads(text)
     if "note" in click:
@@ -63,6 +68,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
     "a merged object": lambda text: {**json.loads(text), "new": 1},
     "a number to compute with": lambda text: json.loads(text)["price"] * 2 + 1,
     "on one path": on_one_path,
+    "on one path, for another one": on_two_paths,
 }
 
 

@@ -80,8 +80,24 @@ def fields(x: Group) -> Iterator[Any]:
         yield x.key, field
 
 
+def best(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        enough = (one for one in x.inners if one.i >= number)
+        found = max(enough, key=lambda one: (-one.i, one.s), default=None)
+        if found:
+            yield number, found
+
+
+def lists_in_a_loop(x: Group) -> Iterator[Any]:
+    for number in x.numbers:
+        least = [one for one in x.inners if one.i < number]
+        if not least:
+            continue
+        yield least[0], sum(one.i for one in least), [one.s for one in least]
+
+
 GENERATORS = [
-    *(pairs, whole, of_a_loop_inside, fields),
+    *(pairs, whole, of_a_loop_inside, fields, best, lists_in_a_loop),
     lambda x: x.inners,
     lambda x: str(x.key).split("-") if x.numbers else x.names,
 ]
@@ -103,6 +119,19 @@ FUNCTIONS: list[Callable[[Group], Any]] = [
     lambda x: sum(x.numbers[:2]) + max(x.lists["a"] or x.lists["b"]),
     lambda x: x.numbers is None,
     lambda x: str(x.key).split("-") if x.numbers else x.names,
+    lambda x: [-one for one in x.numbers if one > x.key],
+    lambda x: [(one, two) for one in x.inners for two in x.numbers if one.i != two],
+    lambda x: [[len(one) - two for one in x.names] for two in x.lists["a"]],
+    lambda x: (max(x.names), min(x.names, key=len, default="none"), sorted(x.names)),
+    lambda x: max(x.inners, key=lambda one: one.s, default=None),
+    lambda x: sorted(x.inners, key=lambda one: (one.s, one.i % 2), reverse=True)[:2],
+    lambda x: x.inners[-1] if x.inners else Inner(0, ""),
+    lambda x: sorted(x.inners)[1].s if x.inners[1:] and x.key > 0 else None,
+    lambda x: min((one / 2 for one in x.numbers if one != x.key), default=None),
+    lambda x: (any(one > 2 for one in x.numbers), all(x.names), sum(one > 2 for one in x.numbers)),
+    lambda x: any(x.key > one for one in (0, 2)),
+    lambda x: max(sum(two for two in x.lists["b"] if two <= one) for one in x.numbers),
+    lambda x: (lambda more: [more + one for one in x.numbers])(x.key),
 ]
 
 

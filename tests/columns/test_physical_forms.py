@@ -255,7 +255,7 @@ def test_each_operation_of_the_package_has_an_example() -> None:
 
 
 _NO_KERNELS = {
-    "list_kernels": {"flattened"},
+    "list_kernels": {"flattened", "items_at", "lists_of"},
     "number_kernels": {"with_nulls_equal", "rounded_to_int"},
     "lookups": {"table_array"},
     "times": {

@@ -295,7 +295,7 @@ def a_function(number: Callable[[int, int], int]) -> tuple[str, ResultKind]:
     depth = number(0, 3)
     condition = writer.expression("bool", depth)
     value, other = writer.result(depth), writer.result(depth)
-    one = writer.expression("int", depth)
+    one, text = writer.expression("int", depth), writer.expression("str", depth)
     items = ", ".join(writer.expression("int", depth - 1) for _ in range(number(2, 4)))
     if form is ResultKind.FILTER:
         return f"def function(x):\n    return {condition}", form
@@ -309,6 +309,9 @@ def a_function(number: Callable[[int, int], int]) -> tuple[str, ResultKind]:
         f"    _ = {condition}\n    return {value}",
         f"    try:\n        return {value}\n    except ValueError:\n        return 0",
         f"    for y in ({items}):\n        if {condition} or y:\n            break\n    return y",
+        f"    z = {one}\n    return sum(len(y) + z for y in {text}.split('a') if {condition})",
+        f"    return max({text}.split('é'), key=lambda y: ({one}, len(y), y)), {condition}",
+        f"    return sorted([y for y in {text}.split('a') if {condition}], key=len, reverse=True)",
         f"    z = 0\n    for y in [{items}]:\n        if y:\n            z = y\n    return z",
     ]
     if form is ResultKind.FLAT:
@@ -320,6 +323,8 @@ def a_function(number: Callable[[int, int], int]) -> tuple[str, ResultKind]:
             f"    for y in ({items}):\n        if {condition} or not y:\n            yield y",
             f"    for y in ({items}):\n        if y == 1:\n            break\n        yield {one}",
             f"    return [{value}, {other}]",
+            f"    return [(y, {one}) for y in {text}.split('a') if {condition} or len(y) > {one}]",
+            f"    if any(y < {text} for y in {text}.split('b')):\n        yield {value}",
             f"    if {condition}:\n        return ({value},)",
         ]
     return "def function(x):\n" + writer.one_of(bodies), form
