@@ -41,6 +41,14 @@ class SourceClient:
         """
         return ()
 
+    def ends(self, offsets: Mapping[str, int]) -> Mapping[str, int] | None:
+        """Return the offsets behind the last rows that the source shows; None if unknown.
+
+        Args:
+            offsets: of all partitions.
+        """
+        return None
+
     def commit(self, offsets: Mapping[str, int]) -> None:
         """Commit the offsets at the end of a micro-batch that Spark has committed."""
 

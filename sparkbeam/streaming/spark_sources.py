@@ -4,17 +4,22 @@ The first layer runs where the rows of a micro-batch are read. Its observations 
 sink, and in the feedback to the next tick.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.hook_errors import hook_errors
+from sparkbeam.connectors.storage import FILE_FORMATS, from_here, local_path
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.source_hooks import QueryStart
 from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.spark import session as sessions
 from sparkbeam.streaming.checkpoint_files import Files, files
 from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.source_news import FolderChanges, Look, PartitionEnds
+from sparkbeam.upstream.scans import hadoop_setting
 from sparkbeam.wire.messages import DDL
 from sparkbeam.worker.streaming.spark_operators import RowsLayer
 from sparkbeam.worker.streaming.tasks import LayerTask
@@ -91,6 +96,22 @@ def source_frame(
         spec = source_frames.started(spec, source.label)
     frame = source_frames.timed(session, spec, source.label, partitions)
     return SourceFrame(source.label, tag, spec, frame, checkpoint)
+
+
+def looks_at(session: Any, sources: Iterable[SourceFrame]) -> tuple[Look, ...]:
+    """Return the looks at all sources of a query; none if one can be asked only by Spark."""
+    looks = [_look(session, source.spec) for source in sources]
+    known = tuple(look for look in looks if look is not None)
+    return known if len(known) == len(looks) else ()
+
+
+def _look(session: Any, spec: ReadSpec) -> Look | None:
+    """Return a look at a source; None if only Spark can."""
+    if spec.format.lower() not in FILE_FORMATS:
+        return PartitionEnds(spec.hooks) if spec.hooks.checks_offsets else None
+    folder = local_path(from_here(spec.option("path"), spec.format, session))
+    is_here = sessions.is_local(session) and hadoop_setting(session, "fs.defaultFS") == "file:///"
+    return FolderChanges(str(folder)) if folder and folder.is_dir() and is_here else None
 
 
 def check_checkpoint(spec: ReadSpec, label: str, number: int, kept: Files) -> None:

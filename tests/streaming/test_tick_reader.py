@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from sparkbeam.streaming.checkpoint_files import LocalFiles
 from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import Generation
+from sparkbeam.streaming.source_news import FolderChanges, Look, SourceNews
 from sparkbeam.streaming.source_watermarks import SourceClock
 from sparkbeam.streaming.tick_source import SourceSpec, TickReader
 
@@ -52,35 +54,101 @@ def test_offsets_tell_what_has_been_read(
     assert end["number"] == last
 
 
-def test_pauses_grow_up_to_a_second_until_there_are_rows(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("sparkbeam.streaming.tick_source.time.sleep", pauses.append)
-    monkeypatch.setattr(
-        "sparkbeam.streaming.tick_source.Clock.after", lambda clock, time: 10 * SECOND
-    )
-    reader = TickReader(SourceSpec(str(tmp_path), clocks=(SourceClock(tag=1),)))
-    tick = reader.initialOffset()
-    for number in range(1, 9):
-        _, tick = reader.read(tick)
-        tick |= {"time": 10 * SECOND}
-        note(tmp_path, tick, "-", seen={"1": {"": 1}} if number == 6 else {})
-    assert pauses == [0.1, 0.2, 0.4, 0.8, 1.0, 0.1]
+class Waits:
+    """The clock of the machine, which goes on only while the source of ticks waits."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder, self.now = folder, 10 * SECOND
+        monkeypatch.setattr("sparkbeam.streaming.clock.now_micros", lambda: self.now)
+        monkeypatch.setattr("time.sleep", self._sleep)
+        monkeypatch.setattr(tick_source, "_REST_MICROS", SECOND // 2)
+        monkeypatch.setattr(tick_source, "_LOOK_SECONDS", 0)
+
+    def _sleep(self, seconds: float) -> None:
+        self.now += round(seconds * SECOND)
+
+    def of(self, looks: list[Look], rows: str, *clocks: SourceClock, **parts: Any) -> list[float]:
+        """Returns the seconds before each micro-batch but the first; ``1`` stands for rows."""
+        spec = SourceSpec(str(self.folder), clocks=clocks, rests=True, takes_all=True)
+        reader, found = TickReader(replace(spec, looks=tuple(looks))), []
+        tick = reader.initialOffset()
+        for has_rows in rows:
+            before = self.now
+            _, tick = reader.read(tick)
+            found.append(round((self.now - before) / SECOND, 1))
+            seen = {"1": {"": 1}} if has_rows == "1" else {}
+            note(self.folder, tick, "-", seen=seen, **parts)
+        return found[1:]
+
+
+@pytest.fixture
+def waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Waits:
+    return Waits(tmp_path, monkeypatch)
+
+
+ROWS = SourceClock(tag=1)
+MACHINE = SourceClock(tag=1, by_rows=False)
+IDLE = SourceClock(tag=1, idle=60 * SECOND, follows=True)
+
+
+def test_pauses_grow_up_to_a_second_until_there_are_rows(waits: Waits) -> None:
+    assert waits.of([], "00000100", ROWS) == [0.1, 0.2, 0.4, 0.8, 1.0, 0.0, 0.1]
 
 
 @pytest.mark.parametrize(("due", "pause"), [(None, 0.5), (12, 0.5), (10.2, 0.2)])
-def test_a_query_rests_up_to_the_next_timer(
-    due: float | None, pause: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_query_rests_up_to_the_next_timer(due: float | None, pause: float, waits: Waits) -> None:
+    assert waits.of([], "00", due=due and round(due * SECOND)) == [pause]
+
+
+@pytest.mark.parametrize(
+    ("clock", "rows", "parts", "pauses"),
+    [
+        (ROWS, "0100", {"empty": True}, [0.1, 30, 30]),
+        (ROWS, "0100", {}, [0.1, 0, 30]),  # State gets the watermark of the rows.
+        (MACHINE, "0000", {"empty": True}, [0.1, 30, 30]),
+        (MACHINE, "0000", {}, [0.1, 0.2, 0.4]),
+        (IDLE, "0100", {}, [0.1, 0, 0.1]),
+        (ROWS, "000", {"due": 17 * SECOND}, [0.1, 6.9]),
+        (ROWS, "000", {"waits": True}, [0.1, 0.2]),
+        (ROWS, "000", {"finalizers": ("a",)}, [0.1, 0.2]),
+    ],
+)
+def test_without_news_a_query_rests_until_time_has_something_to_do(
+    clock: SourceClock, rows: str, parts: dict[str, Any], pauses: list[float], waits: Waits
 ) -> None:
-    pauses: list[float] = []
-    monkeypatch.setattr("sparkbeam.streaming.tick_source.time.sleep", pauses.append)
-    monkeypatch.setattr(tick_source, "_REST_SECONDS", 0.5)
-    monkeypatch.setattr("sparkbeam.streaming.tick_source.Clock.after", lambda *_: 10 * SECOND)
-    reader = TickReader(SourceSpec(str(tmp_path), rests=True))
-    _, tick = reader.read(reader.initialOffset())
-    note(tmp_path, tick, due=due and round(due * SECOND))
-    assert (reader.read(tick)[1], pauses) == (tick, [pause])
+    assert waits.of([lambda offsets: 1], rows, clock, **parts) == pauses
+
+
+def test_news_end_a_rest(waits: Waits) -> None:
+    news = [lambda offsets: waits.now > 14 * SECOND]
+    assert waits.of(news, "00100", ROWS, empty=True) == [0.1, 3.9, 30, 30]
+
+
+def test_a_drain_ends_a_rest(waits: Waits) -> None:
+    kept = FeedbackFiles(LocalFiles(str(waits.folder)))
+
+    def look(offsets: Any) -> bool:
+        if waits.now > 14 * SECOND:
+            kept.ask_to_drain()
+        return True
+
+    assert waits.of([look], "000", ROWS, empty=True) == [0.1, 3.9]
+
+
+def test_a_new_file_is_news(tmp_path: Path) -> None:
+    folder, look = tmp_path / "part=1", FolderChanges(str(tmp_path))
+    folder.mkdir()
+    before = look({})
+    assert before == look({})
+    (folder / "new").touch()
+    after = look({})
+    assert before != after == look({})
+    assert FolderChanges(str(tmp_path / "gone"))({}) is None
+
+
+def test_a_source_without_an_answer_is_not_asked_again() -> None:
+    news = SourceNews([lambda offsets: offsets["away"]])
+    assert (news.now({}), news.looks) == (None, ())
 
 
 # What is noted of partitions with nothing left counts for the offset that it is of.
