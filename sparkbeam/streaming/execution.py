@@ -51,7 +51,7 @@ from sparkbeam.streaming.generation import Generation, OwnFiles, only_if_taken
 from sparkbeam.streaming.offset_commits import OffsetCommits
 from sparkbeam.streaming.query_sink import QuerySink
 from sparkbeam.streaming.source_watermarks import spark_sources
-from sparkbeam.streaming.spark_sources import SourceFrame, looks_at, source_frame
+from sparkbeam.streaming.spark_sources import SourceFrame, connects, source_frame
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.stored_names import StoredNames
 from sparkbeam.streaming.tick_source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
@@ -558,13 +558,14 @@ class StreamingExecution:
         """
         through_steps = start_steps(self._topology)
         ways = TO_FIRST_LAYER if through_steps else first.ways_of_ticks
-        spec = SourceSpec.from_plan(
-            self._topology.plan,
-            generation,
+        plan, rests = self._topology.plan, self._trigger is None
+        waits = rests and not self._is_remote and len(sources) == len(plan.sources)
+        spec = replace(
+            SourceSpec.from_plan(plan, generation),
             ways=ways,
             run=self._available_now,
-            rests=self._trigger is None,
-            looks=() if self._is_remote else looks_at(self._session, sources),
+            rests=rests,
+            connects=connects(self._session, sources) if waits else (),
         )
         ticks = TickSource.of_query(spec)
         self._session.dataSource.register(ticks)

@@ -5,7 +5,7 @@ repeated micro-batch has the same offsets, so it computes the same.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
@@ -21,7 +21,7 @@ from sparkbeam.streaming.clock import Clock
 from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import Generation
-from sparkbeam.streaming.source_news import Look, SourceNews
+from sparkbeam.streaming.source_news import Connect, SourceNews
 from sparkbeam.streaming.source_watermarks import (
     SourceClock,
     SourceObservation,
@@ -69,8 +69,7 @@ class SourceSpec:
         generation: of the driver; None if it cannot be replaced.
         run: an available-now run whose end the source has to find; None for any other.
         rests: the source waits until a micro-batch is due, as Spark has no interval for them.
-        takes_all: each micro-batch reads all rows that Spark's sources have.
-        looks: at Spark's sources, for news; none if one of them cannot be looked at.
+        connects: connect to Spark's sources for news; none if one of them has none.
     """
 
     checkpoint: str
@@ -81,20 +80,10 @@ class SourceSpec:
     generation: Generation | None = None
     run: AvailableNowRun | None = None
     rests: bool = False
-    takes_all: bool = False
-    looks: tuple[Look, ...] = ()
+    connects: tuple[Connect, ...] = ()
 
     @classmethod
-    def from_plan(
-        cls,
-        plan: Plan,
-        generation: Generation,
-        *,
-        ways: tuple[tuple[int, int], ...],
-        run: AvailableNowRun | None = None,
-        rests: bool = False,
-        looks: tuple[Look, ...] = (),
-    ) -> "SourceSpec":
+    def from_plan(cls, plan: Plan, generation: Generation) -> "SourceSpec":
         """Return the description of a plan's tick source."""
         of_spark = spark_sources(plan)
         others = [source for source in plan.sources if source not in of_spark]
@@ -103,12 +92,7 @@ class SourceSpec:
             events=others[0].events if others else None,
             outputs=others[0].outputs if others else (),
             clocks=tuple(map(SourceClock.from_source, of_spark)),
-            ways=ways,
             generation=generation,
-            run=run,
-            rests=rests,
-            takes_all=AvailableNowRun.from_plan(plan).takes_all,
-            looks=looks if rests and not others else (),
         )
 
 
@@ -143,7 +127,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
-        self._news = SourceNews(spec.looks)
+        self._news = SourceNews(spec.connects)
         self._found: object = None
         self._events = events.unpacked(spec.events) if spec.events is not None else []
         self._tags = dict(spec.outputs)
@@ -267,7 +251,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         Spark would ask again after ten milliseconds, and does not signal that sources have rows.
         """
         earliest, latest = self._when(position)
-        offsets = self._files.partition_offsets(position.number) if self._news.looks else {}
+        offsets = self._files.partition_offsets(position.number) if self._news.connects else {}
         last, found = self._found, self._news.now(offsets)
         while (now := self._clock.after(position.time)) < latest:
             is_news = found != last and now >= earliest
@@ -287,26 +271,23 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         if not self._spec.clocks:
             is_over = feedback is not None and feedback.finished
             return 0, 0 if is_over else min(due, self._clock.after(position.time) + _REST_MICROS)
+        # A source may limit what a micro-batch reads, and steps wait for the watermark of its rows.
         had_rows = self._had_rows(position)
         pause = 0 if had_rows else min(self._idle_micros, _IDLE_MICROS)
         self._idle_micros = max(2 * pause, _FIRST_IDLE_MICROS)
         earliest = position.time + pause
-        has_all = self._found is not None and (self._spec.takes_all or not had_rows)
-        if not has_all or self._needs_ticks(position, had_rows=had_rows):
+        if had_rows or self._found is None or self._needs_ticks(position):
             return earliest, earliest
         return earliest, max(earliest, min(due, position.time + _QUIET_MICROS))
 
-    def _needs_ticks(self, position: Position, *, had_rows: bool) -> bool:
+    def _needs_ticks(self, position: Position) -> bool:
         """Return whether steps may wait for a watermark that advances without rows."""
         feedback = self._feedback(position.number)
         if feedback is None or feedback.finalizers or feedback.waits:
             return True
-        if feedback.empty:
-            return False
-        if had_rows or any(clock.idle is not None for clock in self._spec.clocks):
-            return True
-        found = self._sources(position, position.time + _IDLE_MICROS)
-        return any(found[tag].watermark > position.watermarks[tag] for tag in found)
+        clocks = () if feedback.empty else self._spec.clocks
+        is_timed = any(clock.idle is not None for clock in clocks)
+        return is_timed or self._advances(position, position.time + _IDLE_MICROS, clocks)
 
     def _had_rows(self, position: Position) -> bool:
         """Return whether the micro-batch that ended at a position has read from Spark's sources."""
@@ -396,9 +377,11 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def _has_ended_partitions(self, position: Position) -> bool:
         """Return whether a watermark advances because partitions are now known to be exhausted."""
         clocks = [clock for clock in self._spec.clocks if clock.tells_ends]
-        if not clocks:
-            return False
-        found = self._sources(position, position.time)
+        return self._advances(position, position.time, clocks)
+
+    def _advances(self, position: Position, at: int, clocks: Sequence[SourceClock]) -> bool:
+        """Return whether a watermark of some sources is later at the next tick, at a time."""
+        found = self._sources(position, at) if clocks else {}
         return any(
             found[str(clock.tag)].watermark > position.watermarks[str(clock.tag)]
             for clock in clocks

@@ -117,7 +117,7 @@ class PartitionedRun:
         monkeypatch.setattr(clock, "now_micros", self._now)
         monkeypatch.setattr(time, "sleep", lambda seconds: None)
         monkeypatch.setattr(KafkaHooks, "check_checkpoint", lambda *_: None)
-        monkeypatch.setattr(execution, "looks_at", lambda *_: ())
+        monkeypatch.setattr(execution, "connects", lambda *_: ())
 
     def pass_time(self, seconds: float) -> None:
         """Lets the clock go on while nothing runs."""
