@@ -32,6 +32,7 @@ from random_combines import (
     OBJECTS,
     ORDERED,
     SINGLY,
+    TIMES,
     VALUE_TYPES,
     VALUES,
     Element,
@@ -385,7 +386,7 @@ def _parts(kind: str, value: Any) -> tuple[Any, Any]:
             return value.a, value.b
         case "nothing":
             return 0, 0
-    return value, 0
+    return value.to_utc_datetime(has_tz=True) if kind == "time" else value, 0
 
 
 def _in_form(form: str, values: list[Any]) -> pa.Array:
@@ -471,7 +472,7 @@ def aggregations(
     is_given = bool(keys or values or form)
     columns = not OBJECTS & {keys, values} and (is_given or chance.random() < 0.7)
     of_keys, of_values = (
-        [kind for kind in kinds if not columns or kind not in OBJECTS]
+        [kind for kind in kinds if kind not in TIMES and not (columns and kind in OBJECTS)]
         for kinds in (list(KEYS), [*VALUES, "int", "large"])
     )
     windows = [window for window in WINDOWS if not values or window.kind != "sessions"]

@@ -5,6 +5,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Iterable, Iterator
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -76,6 +77,9 @@ VALUES: dict[str, tuple[Any, ...]] = {
     "bytes": (b"", b"\0", b"\xff", b"w" * 200),
     "maybe": (None, 1, 2, 0),
     "bool": (True, False),
+    "decimal": tuple(map(Decimal, ("0.00", "1.10", "-7.25", "92233720368547758.07"))),
+    "wide decimal": tuple(map(Decimal, ("1.1", "12345678901234567890.5"))),
+    "time": tuple(Timestamp(micros=micros) for micros in (-1, 0, 1_000_001, 1 << 50)),
     "pair": ((1, 0.5), (-7, 2.0), (1 << 61, -0.25), (3, 1e6)),
     "row": (beam.Row(a=1, b="x"), beam.Row(a=-7, b=""), beam.Row(a=1 << 61, b="é")),
     "several": (1, -7, "a", "é", 0.5, -2.25, None),
@@ -139,18 +143,20 @@ def several(*fns: Any) -> Callable[[], beam.CombineFn]:
 ALL = frozenset(VALUES)
 WHOLE = frozenset({"small", "int", "large", "bool", "beyond"})
 EXACT = WHOLE | {"float"}
+DECIMALS = frozenset({"decimal", "wide decimal"})
+TIMES = DECIMALS | {"time"}
 TEXTS = frozenset({"text", "bytes"})
 PAIRS = frozenset({"pair"})
 
 COMBINES: dict[str, tuple[Callable[[], Any], frozenset[str]]] = {
-    "sum": (lambda: sum, EXACT | {"fraction"}),
-    "min": (lambda: min, EXACT | TEXTS | ORDERED),
-    "max": (lambda: max, EXACT | TEXTS | ORDERED),
+    "sum": (lambda: sum, EXACT | DECIMALS | {"fraction"}),
+    "min": (lambda: min, EXACT | TEXTS | TIMES | ORDERED),
+    "max": (lambda: max, EXACT | TEXTS | TIMES | ORDERED),
     "count": (combiners.CountCombineFn, ALL),
     "mean": (combiners.MeanCombineFn, EXACT | {"fraction"}),
     "all": (lambda: all, ALL),
     "any": (lambda: any, ALL),
-    "largest": (lambda: combiners.TopCombineFn(1), EXACT | TEXTS | {"fraction"}),
+    "largest": (lambda: combiners.TopCombineFn(1), EXACT | TEXTS | TIMES | {"fraction"}),
     "smallest": (lambda: combiners.Smallest(1), EXACT | TEXTS | {"fraction"}),
     "smallest two": (lambda: combiners.Smallest(2), EXACT | TEXTS),
     "longest": (lambda: combiners.TopCombineFn(1, key=repr), EXACT | TEXTS),
@@ -176,7 +182,7 @@ GROUPS: dict[str, frozenset[str]] = {
     **dict.fromkeys(("moved", "moved groups", "each of groups", "both"), ALL),
     "sums": EXACT,
     "lists": ALL,
-    "of pairs": ALL - {"row", "objects"},
+    "of pairs": ALL - {"row", "objects"} - TIMES,
 }
 """Other aggregations, and the kinds of values that they take."""
 

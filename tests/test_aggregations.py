@@ -236,7 +236,7 @@ class TestAfter:
         assert int(figures["merge"].split()[0]) >= 2
 
     def test_spark_tells_its_final_plan_and_the_bytes(self, spark: Any) -> None:
-        result: Any = pipeline(count, SparkRunner(spark)).run()
+        result: Any = pipeline(count, SparkRunner(spark), "--spark_parallelism=2").run()
         result.wait_until_finish()
         explanation = result.explain()
         assert "Final Plan" in explanation.spark

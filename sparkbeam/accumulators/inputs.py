@@ -10,21 +10,11 @@ from typing import Any
 import apache_beam as beam
 import pyarrow as pa
 
-from sparkbeam.columns.python_types import (
-    BOOL,
-    BYTES,
-    FLOAT,
-    INT,
-    STR,
-    Opaque,
-    RecordShape,
-    Scalar,
-    Shape,
-)
+from sparkbeam.columns.python_types import NONE, PLAIN, Opaque, RecordShape, Scalar, Shape
 from sparkbeam.columns.python_types import arrow_type_of as type_of
 from sparkbeam.columns.vectors import as_type
 
-_CAST = frozenset([INT, FLOAT, BOOL, STR, BYTES])
+_CAST = PLAIN - {NONE}
 
 
 def input_of(column: pa.Array, shape: Shape) -> pa.Array | None:

@@ -14,16 +14,19 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sparkbeam.columns.python_types import FLOAT, INT, Shape
+from sparkbeam.columns.python_types import FLOAT, INT, TIMESTAMP, Opaque, Shape
+from sparkbeam.columns.python_values import values_of
 
 Numbers: TypeAlias = npt.NDArray[Any]
-"""Type of numbers: ``int64`` or ``float64``, or records of them, or of records."""
+"""Type of numbers: ``int64``, with a unit or not, or ``float64``, or records of them."""
 
 Kind: TypeAlias = np.dtype[Any]
 """The type of numbers."""
 
 INTS: Kind = np.dtype(np.int64)
 FLOATS: Kind = np.dtype(np.float64)
+MICROS: Kind = np.dtype([("us", INTS)])
+"""Timestamps. Whole numbers with a unit are a record of one field, with the unit for a name."""
 
 MOST_LEAVES = 24
 """A record has no more numbers than this."""
@@ -106,17 +109,18 @@ class VectorizedAccumulator(ABC):
 
     def values(self, numbers: Numbers) -> list[Any]:
         """Return one value per number that aggregates to it."""
-        found: list[Any] = numbers.tolist()
+        is_plain = unit_of(numbers.dtype) is None
+        found: list[Any] = numbers.tolist() if is_plain else values_of(*column_of_numbers(numbers))
         return found
 
     def accumulators(self, numbers: Numbers, combine_fn: beam.CombineFn) -> list[Any]:
         """Return the accumulators that numbers stand for."""
         create, add_input = combine_fn.create_accumulator, combine_fn.add_input
-        return [add_input(create(), number) for number in numbers.tolist()]
+        return [add_input(create(), value) for value in VectorizedAccumulator.values(self, numbers)]
 
     def outputs(self, numbers: Numbers) -> tuple[pa.Array, Shape]:
         """Return the CombineFn's results for accumulators, as a column, and their shape."""
-        return pa.array(numbers), INT if numbers.dtype == INTS else FLOAT
+        return column_of_numbers(numbers)
 
 
 def combined_apart(
@@ -147,9 +151,33 @@ def parts_of(numbers: Numbers) -> list[Numbers]:
     return [numbers[name] for name in numbers.dtype.names]
 
 
+def decimals_of(scale: int) -> Kind:
+    """Return the type of decimals with this many digits behind the point."""
+    return np.dtype([(f"e-{scale}", INTS)])
+
+
+def unit_of(kind: Kind) -> str | None:
+    """Return the unit of whole numbers; None for other numbers."""
+    name = kind.names[0] if kind.names else "0"
+    return None if name.isdigit() else name
+
+
+def column_of_numbers(numbers: Numbers) -> tuple[pa.Array, Shape]:
+    """Return the column of the values that single numbers stand for, and their shape."""
+    unit = unit_of(numbers.dtype)
+    if unit is None:
+        return pa.array(numbers), INT if numbers.dtype == INTS else FLOAT
+    whole = numbers.view(INTS)
+    if numbers.dtype == MICROS:
+        return pa.array(whole).cast(TIMESTAMP.arrow_type), TIMESTAMP
+    kind = pa.decimal128(38, int(unit.removeprefix("e-")))
+    words = pa.py_buffer(np.stack([whole, whole >> 63], axis=1))
+    return pa.Array.from_buffers(kind, len(whole), [None, words]), Opaque(kind)
+
+
 def leaves_of(kind: Kind) -> Iterator[Kind]:
     """Yield the types of the single numbers."""
-    if kind.names is None:
+    if kind.names is None or unit_of(kind) is not None:
         yield kind
         return
     for name in kind.names:
@@ -180,6 +208,9 @@ def as_column(numbers: Numbers) -> pa.Array:
 def from_column(column: pa.Array) -> Numbers:
     """Return the inverse of :func:`as_column`."""
     if pa.types.is_struct(column.type):
-        return record_of(*(from_column(column.field(at)) for at in range(column.type.num_fields)))
+        parts = [from_column(column.field(at)) for at in range(column.type.num_fields)]
+        if len(parts) == 1:  # Its name may be a unit.
+            return parts[0].view([(column.type.field(0).name, parts[0].dtype)])
+        return record_of(*parts)
     found: Numbers = column.to_numpy()
     return found

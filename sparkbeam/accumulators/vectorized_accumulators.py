@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from decimal import Decimal, getcontext
 from typing import Any
 
 import apache_beam as beam
@@ -11,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.transforms import cy_combiners
 from apache_beam.transforms.combiners import CountCombineFn, MeanCombineFn
+from apache_beam.utils.timestamp import Timestamp
 
 from sparkbeam.accumulators.counted_accumulators import CountingCombineFn
 from sparkbeam.accumulators.custom_accumulators import UserAccumulatorForm
@@ -18,17 +20,21 @@ from sparkbeam.accumulators.vectorized import VectorizedCombineFn
 from sparkbeam.accumulators.vectorized_accumulator import (
     FLOATS,
     INTS,
+    MICROS,
     MOST_LEAVES,
     Kind,
     Numbers,
     VectorizedAccumulator,
     combined_apart,
+    decimals_of,
     leaves_of,
     parts_of,
     record_of,
+    unit_of,
 )
 from sparkbeam.columns.order import sums_of
 from sparkbeam.columns.python_types import BOOL, FLOAT, Opaque, RecordShape, Shape
+from sparkbeam.columns.times import is_timestamp
 from sparkbeam.upstream.beam import function_of_combine, parts_of_tuple, top_of_one
 
 _Places = npt.NDArray[np.intp]
@@ -38,6 +44,8 @@ _SUM_FOLDS = sys.version_info < (3, 12)
 """True if ``sum`` of floats adds one after the other. Later versions compensate for the loss."""
 
 _LARGEST = np.iinfo(np.int64).max
+_DIGITS = 19
+"""A whole number of 64 bits has no more than these."""
 _PLAIN = frozenset([bool, int, float, str, bytes, type(None)])
 
 
@@ -65,16 +73,22 @@ class _Count(VectorizedAccumulator):
 
 
 class _Sum(VectorizedAccumulator):
-    """Sums of whole numbers, or of floats one after the other: their order makes a difference."""
+    """Sums of whole numbers and decimals, or of floats one after the other, as order matters.
+
+    Args:
+        kinds: of the values that the CombineFn takes for what they are.
+    """
 
     name = "sum"
+
+    def __init__(self, *kinds: type) -> None:
+        self._kinds = frozenset(kinds)
 
     def numbers(self, values: list[Any]) -> Numbers | None:
         return _whole(values) if set(map(type, values)) == {int} else None
 
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
-        are_floats = _SUM_FOLDS and pa.types.is_floating(column.type)
-        return _real_of(column) if are_floats else _whole_of(column)
+        return _numbers_of(column, shape, self._kinds)
 
     def needs_order(self, kind: Kind) -> bool:
         return kind == FLOATS
@@ -92,12 +106,14 @@ class _Sum(VectorizedAccumulator):
 
 
 class _Extreme(VectorizedAccumulator):
-    """Extremes of whole numbers, or of floats without NaN and without both zeros.
+    """Extremes of whole numbers, decimals and Timestamps, or of floats in order.
+
+    Floats are in order without NaN and without both zeros.
 
     Args:
         name: for people.
         ufunc: gives one of two.
-        kinds: of the numbers that the CombineFn takes for what they are.
+        kinds: of the values that the CombineFn takes for what they are.
     """
 
     def __init__(self, name: str, ufunc: np.ufunc, kinds: Sequence[type] = (int, float)) -> None:
@@ -114,21 +130,20 @@ class _Extreme(VectorizedAccumulator):
         return _in_order(np.array(values, np.float64)) if kinds == {float} else None
 
     def numbers_of(self, column: pa.Array, shape: Shape) -> Numbers | None:
-        if pa.types.is_floating(column.type):
-            numbers = _real_of(column) if float in self._kinds else None
-            return None if numbers is None else _in_order(numbers)
-        return _whole_of(column) if int in self._kinds else None
+        numbers = _numbers_of(column, shape, self._kinds)
+        return None if numbers is None else _in_order(numbers)
 
     def add_up(self, numbers: Numbers, firsts: _Places) -> Numbers | None:
         if _has_both_zeros(numbers):
             return None
-        found: Numbers = self._ufunc.reduceat(numbers, firsts)
-        return found
+        found: Numbers = self._ufunc.reduceat(_bare(numbers), firsts)
+        return found.view(numbers.dtype)
 
     def add_apart(self, numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
         if _has_both_zeros(numbers):
             return None
-        return combined_apart(self._ufunc, numbers, places, len(counts))
+        found = combined_apart(self._ufunc, _bare(numbers), places, len(counts))
+        return found.view(numbers.dtype)
 
 
 class _Top(_Extreme):
@@ -322,18 +337,25 @@ def _counted(numbers: Numbers) -> Numbers:
 
 
 def _sums(numbers: Numbers, firsts: _Places) -> Numbers | None:
-    if _may_be_too_large(numbers, int(np.diff(firsts, append=len(numbers)).max())):
+    whole = _bare(numbers)
+    if _may_be_too_large(whole, int(np.diff(firsts, append=len(whole)).max())):
         return None
-    return sums_of(numbers, firsts)
+    return sums_of(whole, firsts).view(numbers.dtype)
 
 
 def _sums_apart(numbers: Numbers, places: _Places, counts: _Counts) -> Numbers | None:
     if numbers.dtype == FLOATS:
         # It adds one number after the other, from 0 on.
         return np.bincount(places, numbers, len(counts))
-    if _may_be_too_large(numbers, int(counts.max())):
+    whole = _bare(numbers)
+    if _may_be_too_large(whole, int(counts.max())):
         return None
-    return combined_apart(np.add, numbers, places, len(counts))
+    return combined_apart(np.add, whole, places, len(counts)).view(numbers.dtype)
+
+
+def _bare(numbers: Numbers) -> Numbers:
+    """Return numbers without their unit."""
+    return numbers if unit_of(numbers.dtype) is None else numbers.view(INTS)
 
 
 def _may_be_too_large(numbers: Numbers, longest: int) -> bool:
@@ -360,7 +382,18 @@ def _folded(numbers: Numbers, firsts: _Places) -> Numbers:
 
 def _in_order(numbers: Numbers) -> Numbers | None:
     # Nothing is in order with NaN.
-    return None if np.isnan(numbers).any() else numbers
+    return None if numbers.dtype == FLOATS and np.isnan(numbers).any() else numbers
+
+
+def _numbers_of(column: pa.Array, shape: Shape, kinds: frozenset[type]) -> Numbers | None:
+    """Return the numbers of values of a kind; None for other values."""
+    if pa.types.is_floating(column.type):
+        return _real_of(column) if float in kinds else None
+    if pa.types.is_decimal128(column.type):
+        return _decimals_of(column) if Decimal in kinds else None
+    if is_timestamp(shape):
+        return _micros_of(column) if Timestamp in kinds else None
+    return _whole_of(column) if int in kinds else None
 
 
 def _is_real(kind: pa.DataType) -> bool:
@@ -379,6 +412,32 @@ def _whole_of(column: pa.Array) -> Numbers | None:
     return column.to_numpy().astype(np.int64)
 
 
+def _decimals_of(column: pa.Array) -> Numbers | None:
+    """Return decimals, all of the same scale; None if they do not fit, or sums may be rounded."""
+    scale = column.type.scale
+    if column.null_count or scale < 0 or getcontext().prec < _DIGITS:
+        return None
+    found = np.empty(len(column), decimals_of(scale))
+    if len(column):
+        words = np.frombuffer(column.buffers()[1], np.int64).reshape(-1, 2)
+        low, high = words[column.offset : column.offset + len(column)].T
+        if (high != low >> 63).any():
+            return None
+        found.view(INTS)[:] = low
+    return found
+
+
+def _micros_of(column: pa.Array) -> Numbers | None:
+    kind = column.type
+    if column.null_count or not pa.types.is_timestamp(kind) or kind.unit == "ns":
+        return None
+    try:
+        micros = column.cast(pa.timestamp("us", kind.tz)).cast(pa.int64())
+    except pa.ArrowInvalid:
+        return None
+    return micros.to_numpy().copy().view(MICROS)
+
+
 def _whole(values: list[int]) -> Numbers | None:
     try:
         return np.array(values, np.int64)
@@ -386,20 +445,22 @@ def _whole(values: list[int]) -> Numbers | None:
         return None
 
 
-_COUNT, _SUM, _MEAN = _Count(), _Sum(), _Mean()
+_COUNT, _MEAN = _Count(), _Mean()
+_SUM = _Sum(int, float, Decimal) if _SUM_FOLDS else _Sum(int, Decimal)
 _ALL, _ANY = _Truth("all", np.minimum), _Truth("any", np.maximum)
 _TOP = {"largest": _Top("the largest", np.maximum), "smallest": _Top("the smallest", np.minimum)}
+_ORDERED = (int, float, Decimal, Timestamp)
 _OF_FUNCTIONS: tuple[tuple[Any, VectorizedAccumulator], ...] = (
     (sum, _SUM),
-    (min, _Extreme("min", np.minimum)),
-    (max, _Extreme("max", np.maximum)),
+    (min, _Extreme("min", np.minimum, _ORDERED)),
+    (max, _Extreme("max", np.maximum, _ORDERED)),
     (all, _ALL),
     (any, _ANY),
 )
 _OF_CLASSES: dict[type, VectorizedAccumulator] = {
     CountCombineFn: _COUNT,
     MeanCombineFn: _MEAN,
-    cy_combiners.SumInt64Fn: _SUM,
+    cy_combiners.SumInt64Fn: _Sum(int),
     cy_combiners.MinInt64Fn: _Extreme("min", np.minimum, [int]),
     cy_combiners.MaxInt64Fn: _Extreme("max", np.maximum, [int]),
     cy_combiners.MinFloatFn: _Extreme("min", np.minimum, [float]),

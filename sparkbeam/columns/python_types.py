@@ -138,6 +138,7 @@ Shape: TypeAlias = Scalar | Opaque | RecordShape | Union | Lists | Mixed | Const
 INT, FLOAT, BOOL = Scalar(int), Scalar(float), Scalar(bool)
 STR, BYTES, NONE = Scalar(str), Scalar(bytes), Scalar(type(None))
 NUMBERS = frozenset([INT, FLOAT, BOOL])
+PLAIN = NUMBERS | {STR, BYTES, NONE}
 TIMESTAMP = Opaque(pa.timestamp("us", "UTC"))
 """Beam Timestamps that a function makes."""
 

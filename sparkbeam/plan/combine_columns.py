@@ -2,18 +2,10 @@
 
 from dataclasses import dataclass
 
+import pyarrow as pa
+
 from sparkbeam.accumulators.vectorized_accumulator import Kind, VectorizedAccumulator
-from sparkbeam.columns.python_types import (
-    BOOL,
-    BYTES,
-    FLOAT,
-    INT,
-    NONE,
-    STR,
-    RecordShape,
-    Shape,
-    is_tuple,
-)
+from sparkbeam.columns.python_types import PLAIN, Opaque, RecordShape, Shape, is_tuple
 from sparkbeam.plan.grouping import SessionAggregator
 
 
@@ -70,17 +62,20 @@ def in_another_order(form: VectorizedAccumulator, kind: Kind) -> str | None:
     return f"{form.name} adds up floats as they arrive, and sessions reorder them"
 
 
-_KEYS = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
+_OPAQUE_KEYS = (pa.types.is_decimal128, pa.types.is_timestamp, pa.types.is_date32)
 
 
 def is_key(shape: Shape) -> bool:
     """Return whether combines can tell keys of a shape apart over columns.
 
-    These are plain keys and tuples of plain keys.
+    These are plain keys, decimals, times, and tuples of them. Decimals of a column share their
+    scale, so that only equal ones have the same digits.
     """
     if isinstance(shape, RecordShape):
         return is_tuple(shape) and all(map(is_key, shape.fields))
-    return shape in _KEYS
+    if isinstance(shape, Opaque):
+        return any(is_of(shape.arrow_type) for is_of in _OPAQUE_KEYS)
+    return shape in PLAIN
 
 
 def pair_of(shape: Shape) -> tuple[Shape, Shape] | None:

@@ -53,7 +53,7 @@ def _are_same(some: Sequence[Any], others: Sequence[Any]) -> bool:
 
 def _column(kind: type, values: tuple[Any, ...], lengths: list[int]) -> Column | None:
     keys = column_of_values(list(chain.from_iterable(values)))
-    if keys is None or keys.shape not in _KEYS:
+    if keys is None or keys.shape not in _KEYS or keys.array.null_count:
         return None
     items: Any = None
     shape: Shape = NONE

@@ -9,12 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sparkbeam.columns.python_types import (
-    BOOL,
-    BYTES,
-    FLOAT,
-    INT,
-    NONE,
-    STR,
+    PLAIN,
     RecordShape,
     Scalar,
     Shape,
@@ -24,8 +19,6 @@ from sparkbeam.columns.python_types import (
 )
 from sparkbeam.columns.python_values import first_member, values_of
 from sparkbeam.columns.vectors import Positions, are_neighbours
-
-_PLAIN = frozenset([INT, FLOAT, BOOL, STR, BYTES, NONE])
 
 
 @dataclass(frozen=True)
@@ -74,36 +67,36 @@ def column_of(array: pa.Array, shape: Shape) -> Column:
 def column_of_values(values: list[Any]) -> Column | None:
     """Return a column of plain values: of one type, or tuples and NamedTuples of plain values.
 
-    None if they make no column.
+    Some of the values, and some of the parts of tuples, may be None. None if they make no column.
     """
     made = _arranged(values)
     return None if made is None else column_of(*made)
 
 
 def column_of_keys(keys: list[Any]) -> Column | None:
-    """Return a column as :func:`column_of_values`; some keys may be None, or all empty tuples."""
+    """Return a column as :func:`column_of_values`; all keys may be empty tuples."""
     if set(map(type, keys)) == {tuple} and not any(keys):
         return column_of(pa.array([{}] * len(keys), pa.struct([])), RecordShape(tuple, (), ()))
-    there = [key for key in keys if key is not None]
-    if len(there) == len(keys) or not there:
-        return column_of_values(keys)
-    found = column_of_values(there)
-    if found is None:
-        return None
-    is_there = np.array([key is not None for key in keys])
-    among = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
-    return column_of(found.array.take(among), found.shape)
+    return column_of_values(keys)
 
 
 def _arranged(values: list[Any]) -> tuple[pa.Array, Shape] | None:
     kinds = set(map(type, values))
+    if len(kinds) > 1:
+        kinds.discard(type(None))
     if len(kinds) != 1:
         return None
     (kind,) = kinds
     if kind is tuple or is_plain_namedtuple(kind):
-        return _tuples(kind, values)
+        there = [value for value in values if value is not None]
+        made = _tuples(kind, there)
+        if made is None or len(there) == len(values):
+            return made
+        is_there = np.array([value is not None for value in values])
+        among = pa.array(np.cumsum(is_there) - 1, mask=~is_there)
+        return made[0].take(among), made[1]
     shape = Scalar(kind)
-    if shape not in _PLAIN:
+    if shape not in PLAIN:
         return None
     try:
         return pa.array(values, arrow_type_of(shape)), shape

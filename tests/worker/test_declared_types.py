@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator
+from decimal import Decimal
 from typing import Any, NamedTuple
 
 import apache_beam as beam
@@ -17,6 +18,7 @@ from apache_beam.transforms.window import (
     Sessions,
     SlidingWindows,
 )
+from apache_beam.utils.timestamp import Timestamp
 from bids import Bid, Doubling
 from elementwise import as_elements
 from noting import noted
@@ -34,13 +36,25 @@ class Reading(NamedTuple):
     name: str
     data: bytes
     maybe: int | None
+    fee: Decimal
+    time: Timestamp
 
 
 class Doubled:
     """A declared type whose coder does not give back what it takes."""
 
 
+class Fee:
+    """A declared type of decimals."""
+
+
+class Time:
+    """A declared type of timestamps."""
+
+
 coders.registry.register_coder(Doubled, Doubling)
+coders.registry.register_coder(Fee, coders.DecimalCoder)
+coders.registry.register_coder(Time, coders.TimestampCoder)
 
 DECLARED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "ints": (int, lambda row: row.number),
@@ -59,6 +73,9 @@ DECLARED: dict[str, tuple[Any, Callable[[Any], Any]]] = {
         tuple[int, tuple[str, float]],
         lambda row: (row.number, (row.name, row.ratio)),
     ),
+    "decimals": (Fee, lambda row: row.fee),
+    "timestamps": (Time, lambda row: row.time),
+    "a decimal and a timestamp": (tuple[Fee, Time], lambda row: (row.fee, row.time)),
     "pairs of anything": (Any, lambda row: (row.maybe, (row.data, row.ratio))),
     "a NamedTuple": (Bid, lambda row: Bid(row.name, row.maybe, row.ratio)),
     "Rows as a NamedTuple": (
@@ -109,6 +126,8 @@ def read(split: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
         "name": pa.array(["", "\0", "zoë", ""]).dictionary_encode(),
         "data": pa.array([b"", b"\xff", b"\0" * 200, b""]),
         "maybe": pa.array([None, 1, None, 3 + split]),
+        "fee": pa.array(map(Decimal, ("1.10", "0.00", "-7.25", "0.00"))),
+        "time": pa.array([999, 5000, 0, 1], pa.timestamp("us")),
         "at": pa.array([0, 1000, 2500, 7001]),
     }
     yield pa.record_batch({name: values[name] for name in columns})
@@ -133,10 +152,13 @@ def shuffled(p: beam.Pipeline) -> Any:
             of_keys = beam.Map(lambda one: (one, 1)).with_output_types(
                 tuple.__class_getitem__((kind, int))
             )
-            found = values | f"{name}: as keys" >> of_keys | f"{name}: by key" >> beam.GroupByKey()
-            texts.append(
-                as_texts(f"{name}: keys", found | f"{name}: added" >> beam.MapTuple(added))
-            )
+            ones = values | f"{name}: as keys" >> of_keys
+            groups = ones | f"{name}: by key" >> beam.GroupByKey()
+            found = groups | f"{name}: added" >> beam.MapTuple(added)
+            texts.append(as_texts(f"{name}: keys", found))
+            if name != "Rows as a NamedTuple":  # Beam's own combines hash keys.
+                sums = ones | f"{name}: sum" >> beam.CombinePerKey(sum)
+                texts.append(as_texts(f"{name}: sums", sums))
     for name, window_fn in WINDOWS.items():
         some = rows | f"{name}: windows" >> beam.WindowInto(window_fn)
         pairs = some | f"{name}: pairs" >> beam.Map(lambda row: (row.is_on, row.small))

@@ -1,9 +1,8 @@
 """Cells of aggregates: of one key, behind its times, or of many keys.
 
 The accumulators of one key are a run of them, or numbers of a vectorized form, those of many keys
-are numbers. Numbers are written and read as arrays. A reader of cells of both kinds distinguishes
-them by the count of the run, which is negative for numbers: a *mark*, which distinguishes ints from
-floats.
+are numbers. Numbers are written and read as arrays, behind a *code* for the type of each. A reader
+of cells of both kinds distinguishes them by the count of the run, which is negative for numbers.
 """
 
 import struct
@@ -18,8 +17,10 @@ from apache_beam.coders import coders
 from sparkbeam.accumulators.vectorized_accumulator import (
     FLOATS,
     INTS,
+    MICROS,
     Kind,
     Numbers,
+    decimals_of,
     kind_of_leaves,
     leaves_of,
 )
@@ -33,7 +34,9 @@ from sparkbeam.worker.row_formats.cells import KeyCells
 from sparkbeam.worker.row_formats.group_values import RunCoder
 
 _COUNT, _TIME = np.dtype(">i4"), np.dtype(">i8")
-_HEAD = struct.Struct("<Iiq")
+_HEAD = struct.Struct("<Iq")
+_TYPES = [INTS, FLOATS, MICROS, *map(decimals_of, range(39))]
+"""The types of single numbers; the code of the first is 1."""
 _OFFSET, _START, _ELEMENTS = np.dtype("<i4"), np.dtype("<i8"), np.dtype("<u4")
 
 TIMES = struct.Struct(">qqq")
@@ -49,27 +52,25 @@ def number_cells(starts: Micros, ends: Micros, stamps: Micros, numbers: Numbers)
     cells = np.empty(len(numbers), _kind_of_cell(numbers.dtype))
     for number, times in enumerate((starts, ends, stamps)):
         cells["times"][:, number] = times
-    cells["mark"] = mark_of(numbers.dtype)
+    cells["count"] = -1
+    cells["codes"] = codes_of(numbers.dtype)
     cells["number"] = numbers
     return fixed_cells(cells)
 
 
-def mark_of(kind: Kind) -> int:
-    """Return a mark with a bit for each number that is set for a float."""
-    bits = sum((leaf == FLOATS) << at for at, leaf in enumerate(leaves_of(kind)))
-    return -1 - bits
+def codes_of(kind: Kind) -> bytes:
+    """Return the code of each number of a record."""
+    return bytes(1 + _TYPES.index(leaf) for leaf in leaves_of(kind))
 
 
-def marked(mark: int, like: Kind) -> Kind:
-    """Return the type of numbers with a mark."""
-    bits = -1 - mark
-    leaves = enumerate(leaves_of(like))
-    return kind_of_leaves(like, (FLOATS if bits >> at & 1 else INTS for at, _ in leaves))
+def kind_of_codes(codes: bytes, like: Kind) -> Kind:
+    """Return the type of numbers with these codes."""
+    return kind_of_leaves(like, (_TYPES[code - 1] for code in codes))
 
 
 def _kind_of_cell(number: Kind) -> Kind:
-    number = number.newbyteorder(">")
-    return np.dtype([("times", _TIME, (3,)), ("mark", _COUNT), ("number", number)])
+    head = [("times", _TIME, (3,)), ("count", _COUNT), ("codes", f"S{len(codes_of(number))}")]
+    return np.dtype([*head, ("number", number.newbyteorder(">"))])
 
 
 class AggregateReader:
@@ -86,21 +87,32 @@ class AggregateReader:
             cells: binary, at least one.
             keys: the number of the key of each.
         """
-        marks = np.minimum(_marks_of(cells), 0)
-        kinds = _kinds_of(marks)
-        for mark in kinds:
+        counts = _counts_of(cells)
+        for are_runs in (False, True):
+            rows = np.flatnonzero((counts >= 0) == are_runs)
+            if not len(rows):
+                continue
             some, of_keys = cells, keys
-            if len(kinds) > 1:
-                rows = np.flatnonzero(marks == mark)
+            if len(rows) < len(cells):
                 some, of_keys = cells.take(pa.array(rows)), keys[rows]
-            times, totals = self._runs_in(some) if mark == 0 else self._numbers_in(some, mark)
-            yield Aggregates(of_keys, times[0], times[1], times[2], totals)
+            if are_runs:
+                times, totals = self._runs_in(some)
+                yield Aggregates(of_keys, times[0], times[1], times[2], totals)
+            else:
+                yield from self._numbers_in(some, of_keys)
 
-    def _numbers_in(self, cells: pa.Array, mark: int) -> tuple[Micros, Numbers]:
+    def _numbers_in(self, cells: pa.Array, keys: Positions) -> Iterator[Aggregates]:
         assert self._combine.form is not None
-        kind = marked(mark, self._combine.form.kind)
-        found = bytes_of(cells).view(_kind_of_cell(kind))
-        return found["times"].T.astype(np.int64, order="C"), found["number"].astype(kind)
+        like = self._combine.form.kind
+        read = bytes_of(cells).view(_kind_of_cell(like))
+        all_codes = read["codes"]
+        is_one = bool((all_codes == all_codes[0]).all())
+        for codes in all_codes[:1] if is_one else np.unique(all_codes):
+            rows = slice(None) if is_one else all_codes == codes
+            kind = kind_of_codes(codes, like)
+            found = read[rows].view(_kind_of_cell(kind))
+            starts, ends, stamps = found["times"].T.astype(np.int64, order="C")
+            yield Aggregates(keys[rows], starts, ends, stamps, found["number"].astype(kind))
 
     def _runs_in(self, cells: pa.Array) -> tuple[Micros, Numbers]:
         all_cells = cells.to_pylist()
@@ -110,22 +122,16 @@ class AggregateReader:
         return times, objects(found)
 
 
-def _marks_of(cells: pa.Array) -> npt.NDArray[np.int64]:
-    """Return the run counts of cells; negative counts mark numbers."""
+def _counts_of(cells: pa.Array) -> npt.NDArray[np.int64]:
+    """Return the counts of the runs in cells; they are negative for numbers."""
     starts = offsets_of(cells)[:-1].astype(np.int64) + TIMES.size
     found = buffer_of(cells)[starts[:, np.newaxis] + np.arange(_COUNT.itemsize)]
-    marks: npt.NDArray[np.int64] = found.view(_COUNT).reshape(len(cells)).astype(np.int64)
-    return marks
+    counts: npt.NDArray[np.int64] = found.view(_COUNT).reshape(len(cells)).astype(np.int64)
+    return counts
 
 
 def _none() -> Micros:
     return np.empty(0, np.int64)
-
-
-def _kinds_of(marks: Micros) -> list[int]:
-    """Return the distinct marks; fast if all are equal."""
-    found: list[int] = [int(marks[0])] if (marks == marks[0]).all() else np.unique(marks).tolist()
-    return found
 
 
 @dataclass(frozen=True)
@@ -166,7 +172,8 @@ class AggregateCell:
         return b"".join(
             (
                 self.head,
-                _HEAD.pack(len(self.keys), mark_of(kind), self.length),
+                _HEAD.pack(len(self.keys), self.length),
+                codes_of(kind),
                 self.starts.astype(_START).tobytes(),
                 self.counts.astype(_ELEMENTS).tobytes(),
                 (offsets - offsets[0]).astype(_OFFSET).tobytes(),
@@ -178,8 +185,10 @@ class AggregateCell:
     @classmethod
     def unpacked(cls, cell: bytes, head: bytes, like: Kind) -> "AggregateCell":
         """Return the inverse of :meth:`packed`."""
-        count, mark, length = _HEAD.unpack_from(cell, len(head))
+        count, length = _HEAD.unpack_from(cell, len(head))
         at = len(head) + _HEAD.size
+        codes = cell[at : at + len(codes_of(like))]
+        at += len(codes)
         spans = count if head == SPANS_CELL else 0
         starts = np.frombuffer(cell, _START, spans, at).astype(np.int64)
         at += spans * _START.itemsize
@@ -188,7 +197,7 @@ class AggregateCell:
         offsets = np.frombuffer(cell, _OFFSET, count + 1, at).astype(np.int32)
         at += offsets.nbytes
         data = np.frombuffer(cell, np.uint8, int(offsets[-1]), at)
-        kind = marked(mark, like)
+        kind = kind_of_codes(codes, like)
         numbers = np.frombuffer(cell, kind.newbyteorder("<"), count, at + len(data))
         return cls(head, binary(offsets, data), numbers.astype(kind), starts, counts, length)
 

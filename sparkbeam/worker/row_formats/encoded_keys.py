@@ -9,26 +9,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from apache_beam.coders import coders
 
-from sparkbeam.columns.python_types import (
-    BOOL,
-    BYTES,
-    FLOAT,
-    INT,
-    NONE,
-    STR,
-    RecordShape,
-    Scalar,
-    Shape,
-)
+from sparkbeam.columns.python_types import BOOL, FLOAT, INT, NONE, RecordShape, Scalar, Shape
 from sparkbeam.columns.vectors import as_type
 from sparkbeam.plan.round_trips import OF_TYPE
 from sparkbeam.wire.binary import binary, fixed_cells, offsets_of
 from sparkbeam.worker.value_columns import Column, column_of, column_of_values
 
-_EXAMPLES: dict[Shape, Any] = {INT: 0, FLOAT: 0.0, BOOL: False, STR: "", BYTES: b""}
-"""A value of each type."""
-_AFTER_TYPE = {INT: 1, FLOAT: 8, BOOL: 1, STR: 1, BYTES: 1}
-"""Number of bytes of an encoding after those of the type."""
 _OF_ANY_TYPE = (
     coders.FastPrimitivesCoder,
     coders.DeterministicFastPrimitivesCoder,
@@ -91,11 +77,18 @@ def _of_any_type(coder: coders.Coder, keys: pa.Array, shape: Shape) -> pa.Array:
     if shape == NONE:
         return pa.repeat(none, len(keys))
     if isinstance(shape, Scalar):
-        of_type = encode(_EXAMPLES[shape])[: -_AFTER_TYPE[shape]]
+        # Of an empty value, one byte comes after the type.
+        of_type = encode(shape.type())[: -8 if shape == FLOAT else -1]
         values = [_of_one_type(_filled(keys, shape), shape)]
-    elif isinstance(shape, RecordShape) and shape.type is tuple and shape.fields:
-        # How many parts there are, each of which may be None.
-        of_type = encode((None,) * len(shape.fields))[: -len(shape.fields) * len(none.as_py())]
+    elif (
+        isinstance(shape, RecordShape)
+        and shape.fields
+        and issubclass(shape.type, tuple)
+        and (shape.type is tuple or type(coder) is not coders.FastPrimitivesCoder)
+    ):
+        # The class, unless it is pickled with the parts, and how many there are; any may be None.
+        empty = tuple.__new__(shape.type, (None,) * len(shape.fields))
+        of_type = encode(empty)[: -len(shape.fields) * len(none.as_py())]
         each = zip(keys.flatten(), shape.fields, strict=True)
         values = [_of_any_type(coder, *part) for part in each]
     else:
@@ -110,7 +103,7 @@ def _filled(keys: pa.Array, shape: Scalar) -> pa.Array:
         return keys
     if pa.types.is_dictionary(keys.type):  # Arrow does not fill all of them.
         keys = keys.dictionary_decode()
-    return keys.fill_null(_EXAMPLES[shape])
+    return keys.fill_null(shape.type())
 
 
 def _of_one_type(keys: pa.Array, shape: Shape) -> pa.Array:

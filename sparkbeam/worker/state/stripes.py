@@ -16,6 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparkbeam.accumulators.vectorized_accumulator import unit_of
 from sparkbeam.wire.binary import binary, bytes_of, offsets_of
 from sparkbeam.wire.rounding import coded_hold
 from sparkbeam.worker.state.directory import NEVER
@@ -340,11 +341,13 @@ def timer_of(window: OpenWindow) -> tuple[int, int, None, None]:
 
 
 def _plain(kind: "np.dtype[Any]") -> Any:
-    """Return a type of numbers as plain data: its name, or a tuple of a record's parts."""
-    return kind.str if kind.names is None else tuple(_plain(kind[name]) for name in kind.names)
+    """Return a type of numbers as plain data: its name or unit, or a tuple of a record's parts."""
+    if kind.names is None:
+        return kind.str
+    return unit_of(kind) or tuple(_plain(kind[name]) for name in kind.names)
 
 
 def _kind_of(plain: Any) -> "np.dtype[Any]":
     if type(plain) is str:
-        return np.dtype(plain)
+        return np.dtype(plain if plain.startswith("<") else [(plain, np.int64)])
     return np.dtype([(str(at), _kind_of(part)) for at, part in enumerate(plain)])
