@@ -1,7 +1,7 @@
 """News of Spark's sources, for which the tick source waits.
 
 Spark asks its sources only as it plans a micro-batch, after the tick source has decided that there
-is one. So the tick source looks at them itself, from its process on the driver.
+is one. So the tick source asks them itself, from its process on the driver.
 """
 
 import os
@@ -19,7 +19,7 @@ _RESOLUTION_NS = 10_000_000
 
 _LEAST_SECONDS, _MOST_SECONDS = 0.02, 0.5
 _SHARE = 0.01
-"""Largest part of a core that looks take."""
+"""Largest part of a core that questions take."""
 
 
 class FolderChanges(SourceClient):
