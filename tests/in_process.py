@@ -46,7 +46,7 @@ from sparkbeam.wire.messages import FINALIZERS_TAG, REPORT_TAG, SCHEMA
 from sparkbeam.worker import finalizers
 
 CORES = 2
-tick_source._REST_SECONDS = 0  # A query of this module waits by itself.
+tick_source._REST_MICROS = 0  # A query of this module waits by itself.
 
 DURATIONS = {"latestOffset": 1, "walCommit": 2, "addBatch": 3_000, "commitOffsets": 4}
 """What each micro-batch takes, in milliseconds, as Spark's progress has it."""
@@ -227,18 +227,13 @@ class Reader:
     def __init__(self, spark: Spark, sources: dict[str, Any]) -> None:
         self._spark = spark
         self._sources = sources
-        self._options: dict[str, str] = {}
 
     def format(self, name: str) -> "Reader":
         self._source = self._sources[name]
         return self
 
-    def option(self, name: str, value: str) -> "Reader":
-        self._options[name] = value
-        return self
-
     def load(self) -> "Stream":
-        source = self._source(self._options)
+        source = self._source({})
         return Stream(self._spark, source.simpleStreamReader(source.schema()), ())
 
 

@@ -41,6 +41,14 @@ class SourceClient:
         """
         return ()
 
+    def ends(self, offsets: Mapping[str, int]) -> Mapping[str, int] | None:
+        """Return the offsets behind the last rows that the source shows; None if unknown.
+
+        Args:
+            offsets: of all partitions.
+        """
+        return None
+
     def commit(self, offsets: Mapping[str, int]) -> None:
         """Commit the offsets at the end of a micro-batch that Spark has committed."""
 
@@ -60,8 +68,8 @@ class SourceHooks:
     Attributes:
         partition_columns: columns whose values, joined by ``/``, are the names of partitions in the
             offsets.
-        checks_offsets: :meth:`check_checkpoint`, :meth:`check_offsets` and
-            :meth:`SourceClient.hidden` are called.
+        checks_offsets: :meth:`check_checkpoint`, :meth:`check_offsets`,
+            :meth:`SourceClient.hidden` and :meth:`SourceClient.ends` are called.
         tells_ends: in streaming the source notes which partitions are exhausted in
             :class:`sparkbeam.streaming.exhausted_partitions.ExhaustedPartitions`.
         freezes: it has an option to end with the rows that it has when a query starts.
@@ -122,7 +130,7 @@ class SourceHooks:
         """Check the offsets between which a micro-batch reads."""
 
     def connect(self) -> SourceClient:
-        """Return a connection for hidden rows and for commits."""
+        """Return a connection for hidden and new rows, and for commits."""
         return SourceClient()
 
 

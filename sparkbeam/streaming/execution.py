@@ -50,7 +50,7 @@ from sparkbeam.streaming.generation import Generation, OwnFiles, only_if_taken
 from sparkbeam.streaming.offset_commits import OffsetCommits
 from sparkbeam.streaming.query_sink import QuerySink
 from sparkbeam.streaming.source_watermarks import spark_sources
-from sparkbeam.streaming.spark_sources import SourceFrame, source_frame
+from sparkbeam.streaming.spark_sources import SourceFrame, connects, source_frame
 from sparkbeam.streaming.stopping import StoppableSink
 from sparkbeam.streaming.stored_names import StoredNames
 from sparkbeam.streaming.tick_source import TO_FIRST_LAYER, WATERMARK, SourceSpec, TickSource
@@ -534,8 +534,7 @@ class StreamingExecution:
             reporter=self._reporter,
             check=generation.check_if_seen,
         )
-        marked = not any(source.has_plan for source in sources)
-        rows = self._ticks(first, generation, marked=marked)
+        rows = self._ticks(first, generation, sources)
         for source in sources:
             rows = rows.unionAll(source.through(first))
         if later and self._in_pandas and not self._has_rows:
@@ -548,28 +547,29 @@ class StreamingExecution:
                 rows = grouped.transformWithState(ShardLayer(task), *form)
         return rows
 
-    def _ticks(self, first: LayerTask, generation: Generation, *, marked: bool) -> Any:
+    def _ticks(self, first: LayerTask, generation: Generation, sources: list[SourceFrame]) -> Any:
         """Return the ticks, behind the first layer.
 
         Args:
             first: the first layer.
             generation: of the driver.
-            marked: tell Spark the watermark.
+            sources: of Spark.
         """
         through_steps = start_steps(self._topology)
         ways = TO_FIRST_LAYER if through_steps else first.ways_of_ticks
-        spec = SourceSpec.from_plan(
-            self._topology.plan,
-            generation,
+        plan, rests = self._topology.plan, self._trigger is None
+        waits = rests and not self._is_remote and len(sources) == len(plan.sources)
+        spec = replace(
+            SourceSpec.from_plan(plan, generation),
             ways=ways,
             run=self._available_now,
-            rests=self._trigger is None,
+            rests=rests,
+            connects=connects(self._session, sources) if waits else (),
         )
-        self._session.dataSource.register(TickSource)
-        rows = (
-            self._session.readStream.format(TickSource.name()).option("spec", spec.option()).load()
-        )
-        if marked:
+        ticks = TickSource.of_query(spec)
+        self._session.dataSource.register(ticks)
+        rows = self._session.readStream.format(ticks.name()).load()
+        if not any(source.has_plan for source in sources):
             # Only for Spark's display: no operator sees the column. But operators of a user's
             # DataFrame follow the least watermark of all, and ours would wait for them.
             rows = rows.withWatermark(WATERMARK, "0 seconds")

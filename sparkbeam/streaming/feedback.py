@@ -44,6 +44,7 @@ class Feedback:
         waits: what stages have read waits for the next micro-batch.
         hidden: the partitions, by the tag of the source, with rows that the source did not show
             to the micro-batch.
+        empty: no stage has state, which could wait for a watermark.
     """
 
     number: int
@@ -55,6 +56,7 @@ class Feedback:
     finalizers: Sequence[str] = ()
     waits: bool = False
     hidden: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    empty: bool = False
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> "Feedback":

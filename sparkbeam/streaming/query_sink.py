@@ -213,4 +213,5 @@ class QuerySink:
             finalizers=self._callbacks.waiting,
             waits=any(stage.waits for stage in stages),
             hidden=self._offsets.hidden(seen),
+            empty=not any(stage.keys or stage.state_bytes for stage in stages),
         )

@@ -4,20 +4,29 @@ The first layer runs where the rows of a micro-batch are read. Its observations 
 sink, and in the feedback to the next tick.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from sparkbeam.common.untrusted_json import loaded
 from sparkbeam.connectors import source_frames
 from sparkbeam.connectors.hook_errors import hook_errors
+from sparkbeam.connectors.storage import FILE_FORMATS, from_here, local_path
 from sparkbeam.plan.model import Source
 from sparkbeam.plan.source_hooks import QueryStart
 from sparkbeam.plan.spark_io import ReadSpec
+from sparkbeam.spark import session as sessions
 from sparkbeam.streaming.checkpoint_files import Files, files
 from sparkbeam.streaming.feedback import FeedbackFiles
+from sparkbeam.streaming.source_news import Connect, FolderChanges
+from sparkbeam.upstream.scans import hadoop_setting
 from sparkbeam.wire.messages import DDL
 from sparkbeam.worker.streaming.spark_operators import RowsLayer
 from sparkbeam.worker.streaming.tasks import LayerTask
+
+_MOST_IN_ORDER = 4
+"""The number of sources, with that of the ticks, up to which Spark asks them in order."""
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,27 @@ def source_frame(
         spec = source_frames.started(spec, source.label)
     frame = source_frames.timed(session, spec, source.label, partitions)
     return SourceFrame(source.label, tag, spec, frame, checkpoint)
+
+
+def connects(session: Any, sources: Sequence[SourceFrame]) -> tuple[Connect, ...]:
+    """Return connections for news of all sources of a query; none if one can tell only Spark.
+
+    Spark asks the tick source first, but more than four sources in any order: then the rows that
+    end its wait may not be in the micro-batch that follows.
+    """
+    found = [each for source in sources if (each := _connect(session, source.spec)) is not None]
+    return tuple(found) if len(found) == len(sources) < _MOST_IN_ORDER else ()
+
+
+def _connect(session: Any, spec: ReadSpec) -> Connect | None:
+    """Return a connection for news of a source; None if it can tell only Spark."""
+    if spec.format.lower() not in FILE_FORMATS:
+        # Such rows may have to wait for others, and are then read without news.
+        is_known = spec.hooks.checks_offsets and not spec.option("minoffsetspertrigger")
+        return spec.hooks.connect if is_known else None
+    folder = local_path(from_here(spec.option("path"), spec.format, session))
+    is_here = sessions.is_local(session) and hadoop_setting(session, "fs.defaultFS") == "file:///"
+    return partial(FolderChanges, str(folder)) if folder and folder.is_dir() and is_here else None
 
 
 def check_checkpoint(spec: ReadSpec, label: str, number: int, kept: Files) -> None:

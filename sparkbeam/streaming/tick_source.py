@@ -4,13 +4,11 @@ It is a Spark data source whose offsets hold the clock and the positions of Beam
 repeated micro-batch has the same offsets, so it computes the same.
 """
 
-import pickle
 import time
-from base64 import b64decode, b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, ClassVar
 
 from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
@@ -23,6 +21,7 @@ from sparkbeam.streaming.clock import Clock
 from sparkbeam.streaming.exhausted_partitions import ExhaustedPartitions
 from sparkbeam.streaming.feedback import Feedback, FeedbackFiles
 from sparkbeam.streaming.generation import Generation
+from sparkbeam.streaming.source_news import Connect, SourceNews
 from sparkbeam.streaming.source_watermarks import (
     SourceClock,
     SourceObservation,
@@ -49,14 +48,18 @@ _IDLE_MICROS = 1_000_000
 _FIRST_IDLE_MICROS = 100_000
 """Least time from a micro-batch without rows to the next one; it doubles up to a second."""
 
-_LOOK_SECONDS = _REST_SECONDS = 0.5
+_QUIET_MICROS = 30_000_000
+"""Most time to the next one while no source has news, and no step waits for a watermark."""
+
+_REST_MICROS = 500_000
+_LOOK_SECONDS = 0.5
 _STOP_SECONDS = 30
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """Description of the tick source, passed as an option.
+    """Description of the tick source.
 
     Attributes:
         checkpoint: the location of the feedback of micro-batches.
@@ -66,6 +69,7 @@ class SourceSpec:
         generation: of the driver; None if it cannot be replaced.
         run: an available-now run whose end the source has to find; None for any other.
         rests: the source waits until a micro-batch is due, as Spark has no interval for them.
+        connects: connect to Spark's sources for news; none if one of them has none.
     """
 
     checkpoint: str
@@ -76,43 +80,20 @@ class SourceSpec:
     generation: Generation | None = None
     run: AvailableNowRun | None = None
     rests: bool = False
+    connects: tuple[Connect, ...] = ()
 
     @classmethod
-    def from_plan(
-        cls,
-        plan: Plan,
-        generation: Generation,
-        *,
-        ways: tuple[tuple[int, int], ...],
-        run: AvailableNowRun | None = None,
-        rests: bool = False,
-    ) -> "SourceSpec":
+    def from_plan(cls, plan: Plan, generation: Generation) -> "SourceSpec":
         """Return the description of a plan's tick source."""
         of_spark = spark_sources(plan)
-        clocks = tuple(map(SourceClock.from_source, of_spark))
         others = [source for source in plan.sources if source not in of_spark]
-        spec = cls(
+        return cls(
             generation.checkpoint,
-            clocks=clocks,
-            ways=ways,
+            events=others[0].events if others else None,
+            outputs=others[0].outputs if others else (),
+            clocks=tuple(map(SourceClock.from_source, of_spark)),
             generation=generation,
-            run=run,
-            rests=rests,
         )
-        if not others:
-            return spec
-        (source,) = others
-        return replace(spec, events=source.events, outputs=source.outputs)
-
-    def option(self) -> str:
-        """Serialize as a string."""
-        return b64encode(pickle.dumps(self)).decode()
-
-    @classmethod
-    def parse(cls, option: str) -> "SourceSpec":
-        """Parse the result of :meth:`option`."""
-        spec: SourceSpec = pickle.loads(b64decode(option))
-        return spec
 
 
 @dataclass(frozen=True)
@@ -146,6 +127,8 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, spec: SourceSpec) -> None:
         self._spec = spec
+        self._news = SourceNews(spec.connects)
+        self._found: object = None
         self._events = events.unpacked(spec.events) if spec.events is not None else []
         self._tags = dict(spec.outputs)
         self._files = FeedbackFiles(files(spec.checkpoint))
@@ -193,11 +176,13 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         draining = position.draining or self._is_to_drain()
         begun = position.number and draining == position.draining
         if begun and not self._is_due(position) and self._is_over():
-            self._rest(position)
+            if self._spec.rests:
+                self._rest(position)
             return asdict(position)
-        if draining:
+        if not draining and self._spec.clocks and position.number:
+            self._rest(position)
+        if draining or self._draining:
             return asdict(self._drained(position))
-        self._pace(position)
         last = position
         for _, after in self._steps(position):
             last = after
@@ -261,23 +246,48 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._last
 
     def _rest(self, position: Position) -> None:
-        """Wait in place of Spark, which would ask again after ten milliseconds."""
-        feedback = self._feedback(position.number)
-        if self._spec.rests and feedback is not None and not feedback.finished:
-            due = MAX_MICROS if feedback.due is None else feedback.due
-            time.sleep(max(0, min(_REST_SECONDS, (due - self._time(position)) / 1_000_000)))
+        """Wait for news of Spark's sources, or until something else is due.
 
-    def _pace(self, position: Position) -> None:
-        """Wait while Spark's sources have no data, longer each time; Spark does not signal it."""
-        if not self._spec.clocks or not position.number:
-            return
-        if self._had_rows(position):
-            self._idle_micros = _FIRST_IDLE_MICROS
-            return
-        pause = min(self._idle_micros, _IDLE_MICROS)
-        left = position.time + pause - self._clock.after(position.time)
-        time.sleep(max(0, min(pause, left)) / 1_000_000)
-        self._idle_micros = 2 * pause
+        Spark would ask again after ten milliseconds, and does not signal that sources have rows.
+        """
+        earliest, latest = self._when(position)
+        offsets = self._files.partition_offsets(position.number) if self._news.connects else {}
+        last, found = self._found, self._news.now(offsets)
+        while (now := self._clock.after(position.time)) < latest:
+            is_news = found != last and now >= earliest
+            if is_news or self._is_to_drain() != position.draining:
+                break
+            time.sleep(min((latest - now) / 1_000_000, self._news.pause))
+            found = self._news.now(offsets)
+        self._found = found
+
+    def _when(self, position: Position) -> tuple[int, int]:
+        """Return the earliest and the latest time to end a rest.
+
+        Without news of Spark's sources only micro-batches find their rows, at growing intervals.
+        """
+        feedback = self._feedback(position.number)
+        due = MAX_MICROS if feedback is None or feedback.due is None else feedback.due
+        if not self._spec.clocks:
+            is_over = feedback is not None and feedback.finished
+            return 0, 0 if is_over else min(due, self._clock.after(position.time) + _REST_MICROS)
+        # A source may limit what a micro-batch reads, and steps wait for the watermark of its rows.
+        had_rows = self._had_rows(position)
+        pause = 0 if had_rows else min(self._idle_micros, _IDLE_MICROS)
+        self._idle_micros = max(2 * pause, _FIRST_IDLE_MICROS)
+        earliest = position.time + pause
+        if had_rows or self._found is None or self._needs_ticks(position):
+            return earliest, earliest
+        return earliest, max(earliest, min(due, position.time + _QUIET_MICROS))
+
+    def _needs_ticks(self, position: Position) -> bool:
+        """Return whether steps may wait for a watermark that advances without rows."""
+        feedback = self._feedback(position.number)
+        if feedback is None or feedback.finalizers or feedback.waits:
+            return True
+        clocks = () if feedback.empty else self._spec.clocks
+        is_timed = any(clock.idle is not None for clock in clocks)
+        return is_timed or self._advances(position, position.time + _IDLE_MICROS, clocks)
 
     def _had_rows(self, position: Position) -> bool:
         """Return whether the micro-batch that ended at a position has read from Spark's sources."""
@@ -367,9 +377,11 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
     def _has_ended_partitions(self, position: Position) -> bool:
         """Return whether a watermark advances because partitions are now known to be exhausted."""
         clocks = [clock for clock in self._spec.clocks if clock.tells_ends]
-        if not clocks:
-            return False
-        found = self._sources(position, position.time)
+        return self._advances(position, position.time, clocks)
+
+    def _advances(self, position: Position, at: int, clocks: Sequence[SourceClock]) -> bool:
+        """Return whether a watermark of some sources is later at the next tick, at a time."""
+        found = self._sources(position, at) if clocks else {}
         return any(
             found[str(clock.tag)].watermark > position.watermarks[str(clock.tag)]
             for clock in clocks
@@ -455,14 +467,25 @@ def _round(position: Position) -> Round:
 
 
 class TickSource(DataSource):
-    """The data source; its option ``spec`` is a :class:`SourceSpec`."""
+    """The data source of one query.
+
+    Unlike options, a class is never shown: to look at a source may take its passwords.
+    """
+
+    spec: ClassVar[SourceSpec]
+
+    @classmethod
+    def of_query(cls, spec: SourceSpec) -> "type[TickSource]":
+        """Return the source of a query, which has a name that no other one has."""
+        return type(cls.__name__, (cls,), {"spec": spec})
 
     @classmethod
     def name(cls) -> str:
-        return "sparkbeam_ticks"
+        generation = cls.spec.generation
+        return f"sparkbeam_ticks_{generation.token if generation else ''}"
 
     def schema(self) -> str:
         return f"{DDL}, {WATERMARK} timestamp"
 
     def simpleStreamReader(self, schema: Any) -> TickReader:
-        return TickReader(SourceSpec.parse(self.options["spec"]))
+        return TickReader(self.spec)

@@ -21,7 +21,7 @@ from pyspark.sql.types import IntegerType, LongType, StringType, StructType, Tim
 from sparkbeam.connectors import source_frames
 from sparkbeam.errors import PipelineFailed
 from sparkbeam.io import ReadFromSpark
-from sparkbeam.streaming import clock, tick_source
+from sparkbeam.streaming import clock, execution, tick_source
 from sparkbeam.wire.messages import SCHEMA, TICK_TAG, load
 from sparkbeam_kafka.hooks import KafkaHooks
 
@@ -117,6 +117,7 @@ class PartitionedRun:
         monkeypatch.setattr(clock, "now_micros", self._now)
         monkeypatch.setattr(time, "sleep", lambda seconds: None)
         monkeypatch.setattr(KafkaHooks, "check_checkpoint", lambda *_: None)
+        monkeypatch.setattr(execution, "connects", lambda *_: ())
 
     def pass_time(self, seconds: float) -> None:
         """Lets the clock go on while nothing runs."""

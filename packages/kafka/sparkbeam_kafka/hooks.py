@@ -11,7 +11,7 @@ transaction. It is idle only if its last record, committed or not, has been pass
 import json
 import logging
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -168,30 +168,33 @@ class _Connection(SourceClient):
     def __init__(self, settings: Mapping[str, str], subscription: Subscription | None) -> None:
         self._settings = settings
         self._subscription = subscription
-        self._observer: Client | None = None
-        self._committer: Client | None = None
+        self._clients: dict[str, Client] = {}
 
     def hidden(self, offsets: Mapping[str, int]) -> Collection[str]:
-        if self._observer is None:
-            client_config(self._settings, _USE)
-            self._observer = Client({**self._settings, _ISOLATION: "read_uncommitted"})
-        ends = self._observer.ends(_by_partition(offsets))
-        return [
-            name
-            for name, offset in offsets.items()
-            if ends.get(_partition(name), offset + 1) > offset
-        ]
+        client_config(self._settings, _USE)
+        ends = self._ends(offsets, {**self._settings, _ISOLATION: "read_uncommitted"})
+        return [name for name, offset in offsets.items() if ends.get(name, offset + 1) > offset]
+
+    def ends(self, offsets: Mapping[str, int]) -> Mapping[str, int] | None:
+        return self._ends(offsets, self._settings) if offsets else None
+
+    def _ends(self, offsets: Mapping[str, int], settings: Mapping[str, str]) -> dict[str, int]:
+        client = self._client(settings.get(_ISOLATION, ""), lambda: Client(settings))
+        ends = client.ends(_by_partition(offsets))
+        return {name: ends[_partition(name)] for name in offsets if _partition(name) in ends}
 
     def commit(self, offsets: Mapping[str, int]) -> None:
-        if self._committer is None:
-            assert self._subscription is not None
-            self._committer = self._subscription.client()
-        self._committer.commit(_by_partition(offsets))
+        assert self._subscription is not None
+        self._client("commits", self._subscription.client).commit(_by_partition(offsets))
+
+    def _client(self, use: str, connect: Callable[[], Client]) -> Client:
+        if use not in self._clients:
+            self._clients[use] = connect()
+        return self._clients[use]
 
     def close(self) -> None:
-        for client in self._observer, self._committer:
-            if client is not None:
-                client.close()
+        for client in self._clients.values():
+            client.close()
 
 
 def _by_partition(offsets: Mapping[str, int]) -> dict[Partition, int]:

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import apache_beam as beam
@@ -126,6 +127,19 @@ class Broker:
             raise self.open
         open = self.open if self.hidden >= 0 and isinstance(self.open, tuple) else ()
         return {(topic, at): int(at in open) for topic, at in partitions}
+
+
+def test_ends_of_partitions_are_those_for_a_reader(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[dict[str, str]] = []
+
+    def client(settings: dict[str, str]) -> SimpleNamespace:
+        asked.append(settings)
+        return SimpleNamespace(ends=lambda partitions: dict.fromkeys(partitions, 5))
+
+    monkeypatch.setattr(kafka_hooks, "Client", client)
+    connection = kafka_hooks.KafkaHooks((("kafka.isolation.level", "read_committed"),)).connect()
+    found = [connection.ends(offsets) for offsets in ({}, {"t/0": 3}, {"t/0": 5})]
+    assert (found, asked) == ([None, {"t/0": 5}, {"t/0": 5}], [COMMITTED])
 
 
 def by_timestamps() -> ReadFromSpark:
