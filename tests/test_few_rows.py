@@ -2,7 +2,7 @@
 
 import operator
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,10 +185,36 @@ def test_a_second_attempt_goes_on_where_the_first_has_failed(tmp_path: Path) -> 
         return pa.record_batch([tags, [b""] * some, [order] * some, [b"row"] * some], schema=SCHEMA)
 
     small = SmallPipeline((Root(),), (Fails(),), str(tmp_path))  # type: ignore[arg-type]
+    Path(tmp_path, "left-1.unfinished").touch()
     assert not list(small(numbers([1])))
     with pytest.raises(ValueError, match="the first time"):
         list(small(numbers([0])))
     assert not list(small(numbers([1])))
     assert sum(batch.num_rows for batch in small(numbers([0]))) == 3
     assert attempts == [[0, 1], [0, 1]]
-    assert small.left() == (0, LeftRows(()))
+    assert not list(small(numbers([1])))
+    assert small.left() == (1, LeftRows(()))
+
+
+def test_a_task_that_finds_more_leaves_the_rest_of_a_stage(tmp_path: Path) -> None:
+    def of(tag: int, count: int) -> Iterator[pa.RecordBatch]:
+        for _ in range(count):
+            yield pa.record_batch([[tag], [b""], [0], [bytes(100_000)]], schema=SCHEMA)
+
+    @dataclass(frozen=True)
+    class Task:
+        tag: int
+        count: int
+        tasks: int = 1
+        stage: Any = Mock(exchange=Exchange.FORWARD, inputs=(0,), side_inputs=())  # noqa: RUF009
+        side_inputs: Any = None
+
+        def __call__(self, _: Any) -> Iterator[pa.RecordBatch]:
+            return of(self.tag, self.count)
+
+    small: Any = SmallPipeline((Task(0, 1),), (Task(1, 1), Task(2, 30), Task(3, 1)), str(tmp_path))  # type: ignore[arg-type]
+    assert not list(small(numbers([0])))
+    count, left = small.left()
+    assert count == 2
+    rows = pa.Table.from_batches(left(numbers([0])))
+    assert rows["tag"].to_pylist() == [0, 1] + [2] * 30

@@ -13,15 +13,19 @@ _IN_PLACE = frozenset([Exchange.FORWARD, Exchange.BY_KEY, Exchange.SORT])
 def roots_and_others(plan: Plan) -> tuple[list[Stage], list[Stage]] | None:
     """Return the stages without an input, and the others; None if the pipeline is not small.
 
-    It is if it reads few bytes, and shuffles rows by key alone. A pipeline without any shuffle or
-    side input is one stage anyway.
+    It is if it reads few bytes, and shuffles rows by key alone. Where several tasks of a root go on
+    without a shuffle, one task would take longer. A pipeline without any shuffle or side input is
+    one stage anyway.
     """
     roots = [stage for stage in plan.stages if stage.exchange is Exchange.IMPULSE]
     others = [stage for stage in plan.stages if stage.exchange is not Exchange.IMPULSE]
-    if plan.sources or not others or not all(stage.exchange in _IN_PLACE for stage in others):
+    if plan.sources or plan.sinks or not others or any(stage.side_inputs for stage in roots):
         return None
-    if any(stage.side_inputs for stage in roots):
-        return None
+    divided = {port.tag for root in roots if root.most_tasks != 1 for port in root.ports}
+    for stage in others:
+        goes_on = stage.exchange is Exchange.FORWARD and not divided.isdisjoint(stage.inputs)
+        if stage.exchange not in _IN_PLACE or goes_on:
+            return None
     sizes = [bytes_of_root(stage) for stage in roots]
     known = [size for size in sizes if size is not None]
     return (roots, others) if len(known) == len(sizes) and sum(known) <= _SMALL else None

@@ -254,7 +254,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         offsets = self._files.partition_offsets(position.number) if self._news.connects else {}
         last, found = self._found, self._news.now(offsets)
         while (now := self._clock.after(position.time)) < latest:
-            is_news = found != last and now >= earliest
+            is_news = found != last and now >= earliest and not position.draining
             if is_news or self._is_to_drain() != position.draining:
                 break
             time.sleep(min((latest - now) / 1_000_000, self._news.pause))
@@ -268,7 +268,7 @@ class TickReader(SimpleDataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         feedback = self._feedback(position.number)
         due = MAX_MICROS if feedback is None or feedback.due is None else feedback.due
-        if not self._spec.clocks:
+        if not self._spec.clocks or position.draining:
             is_over = feedback is not None and feedback.finished
             return 0, 0 if is_over else min(due, self._clock.after(position.time) + _REST_MICROS)
         # A source may limit what a micro-batch reads, and steps wait for the watermark of its rows.

@@ -152,7 +152,7 @@ def test_news_end_a_rest(waits: Waits) -> None:
     assert waits.of(ends, "00000", ROWS, empty=True) == [0.1, 3.9, 14, 14]
 
 
-def test_a_drain_ends_a_rest(waits: Waits) -> None:
+def test_a_drain_ends_a_rest_and_waits_for_timers_without_haste(waits: Waits) -> None:
     kept = FeedbackFiles(LocalFiles(str(waits.folder)))
 
     def ends(offsets: Any) -> dict[str, int]:
@@ -160,7 +160,8 @@ def test_a_drain_ends_a_rest(waits: Waits) -> None:
             kept.ask_to_drain()
         return {}
 
-    assert waits.of(ends, "000", ROWS, empty=True) == [0.1, 3.9]
+    pauses = waits.of(ends, "00000", ROWS, empty=True, due=1000 * SECOND)
+    assert pauses == [0.1, 3.9, 0.5, 0.5]
 
 
 def test_after_an_error_of_a_source_micro_batches_look_for_its_rows(waits: Waits) -> None:

@@ -10,6 +10,7 @@ import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from sparkbeam.worker.task import task_numbers
 SMALL_BYTES = 256 << 10
 """Bytes of rows up to which one task goes on: about as many as Spark puts into a task."""
 
-_CLAIM, _LEFT = "last", "left"
+_CLAIM = "last"
 
 
 @dataclass(frozen=True)
@@ -62,10 +63,23 @@ class SmallPipeline:
 
     def left(self) -> "tuple[int, LeftRows]":
         """Return how many of the other stages have run, and the rows that are left for the rest."""
-        for path in Path(self.folder).glob(f"{_LEFT}-*"):
-            return int(path.name.removeprefix(f"{_LEFT}-")), LeftRows((str(path),))
-        paths = map(self._path, range(self.tasks))
-        return 0, LeftRows(tuple(str(path) for path in paths if path.exists()))
+        if self._done.exists():
+            return len(self.others), LeftRows(())
+        for count in range(len(self.others) + 1):
+            if self._left(count).exists():
+                return count, LeftRows((str(self._left(count)),))
+        return 0, LeftRows(self._paths)
+
+    @property
+    def _paths(self) -> tuple[str, ...]:
+        return tuple(str(self._path(number)) for number in range(self.tasks))
+
+    @property
+    def _done(self) -> Path:
+        return Path(self.folder, "done")
+
+    def _left(self, count: int) -> Path:
+        return Path(self.folder, f"left-{count}")
 
     def _path(self, number: int) -> Path:
         return Path(self.folder, f"root-{number}")
@@ -91,22 +105,19 @@ class SmallPipeline:
         return True
 
     def _go_on(self) -> Iterator[pa.RecordBatch]:
-        paths = [self._path(number) for number in range(self.tasks)]
-        if sum(path.stat().st_size for path in paths) > SMALL_BYTES:
-            return
         rows = _Rows()
-        rows.add(spilled_batches(tuple(map(str, paths)), numbers(range(self.tasks))))
-        for count, task in enumerate(self.others):
-            if rows.size > SMALL_BYTES:
-                _write(Path(self.folder, f"{_LEFT}-{count}"), rows.all())
-                return
+        if not rows.add(spilled_batches(self._paths, numbers(range(self.tasks)))):
+            return
+        for count, task in enumerate(self.others, start=1):
             side_inputs = {
                 (side.transform_id, side.local_name): rows.of_side_input(side.sources)
                 for side in task.stage.side_inputs
             }
-            rows.add(replace(task, side_inputs=side_inputs)(rows.exchanged(task.stage)))
-        for path in paths:
-            path.unlink()
+            output = replace(task, side_inputs=side_inputs)(rows.exchanged(task.stage))
+            if not rows.add(output):
+                _write(self._left(count), chain(rows.all(), output))
+                return
+        self._done.touch()
         yield from rows.of((METRICS_TAG,))
 
 
@@ -130,15 +141,18 @@ class _Rows:
 
     def __init__(self) -> None:
         self._batches: dict[int, list[pa.RecordBatch]] = defaultdict(list)
-        self.size = 0
+        self._size = 0
 
-    def add(self, batches: Iterable[pa.RecordBatch]) -> None:
-        """Add the rows that a task puts out."""
+    def add(self, batches: Iterator[pa.RecordBatch]) -> bool:
+        """Add rows that a task puts out; return whether all have been added, as they are few."""
         for batch in batches:
             tags = batch.column(0)
             for tag in pc.unique(tags).to_pylist():
                 self._batches[tag].append(batch.filter(pc.equal(tags, tag)))
-            self.size += batch.nbytes
+            self._size += batch.nbytes
+            if self._size > SMALL_BYTES:
+                return False
+        return True
 
     def all(self) -> Iterator[pa.RecordBatch]:
         """Yield all rows."""
