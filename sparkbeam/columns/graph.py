@@ -381,7 +381,7 @@ class Graph:
                 self.whole.add(item.argument)
             is_true = shape.names or not issubclass(shape.type, tuple | list | dict)
             return self.presence(item) if is_true else self.const(False)
-        if shape == BOOL and isinstance(item, Apply):
+        if shape == BOOL and isinstance(item, Apply) and not _may_be_none(item):
             return item
         if shape in (STR, BYTES):
             return self.apply(text_kernels.truth, BOOL, item)
@@ -589,3 +589,9 @@ def _check_constant(value: Any) -> None:
             value.encode()
         except UnicodeEncodeError:
             raise NotCompiled("a str contains a lone surrogate") from None
+
+
+def _may_be_none(item: Apply) -> bool:
+    """Return whether a bool is an item of a list or of a dict."""
+    is_item = any(isinstance(argument.shape, Lists | Table) for argument in item.args[:1])
+    return is_item and item.kernel is not list_kernels.are_filled

@@ -96,9 +96,9 @@ def ordered(
         kernel = list_kernels.least_place if function is min else list_kernels.greatest_place
         return _picked(graph, lists, kernel, keys, by_name.get("default"))
     reverse = by_name.get("reverse", graph.const(False))
-    if not isinstance(reverse, Const):
-        raise NotCompiled("it sorts in an order that is not constant")
-    return graph.apply(list_kernels.in_order(bool(reverse.value)), lists.shape, lists, keys)
+    if not isinstance(reverse, Const) or not isinstance(reverse.value, bool):
+        raise NotCompiled("it sorts in an order that is not a constant bool")
+    return graph.apply(list_kernels.in_order(reverse.value), lists.shape, lists, keys)
 
 
 def _of_each(graph: Graph, lists: Expression, function: Callable[[Item], Item]) -> Expression:

@@ -4,6 +4,8 @@ from itertools import chain
 from operator import is_
 from typing import Any, NamedTuple
 
+import pyarrow as pa
+
 from sparkbeam.columns.lookups import table_array
 from sparkbeam.columns.python_types import BYTES, INT, NONE, STR, Shape, Table
 from sparkbeam.worker.value_columns import Column, column_of, column_of_values
@@ -55,8 +57,16 @@ def _column(kind: type, values: tuple[Any, ...], lengths: list[int]) -> Column |
     shape: Shape = NONE
     if kind is dict:
         found = column_of_values(list(chain.from_iterable(one.values() for one in values)))
-        if found is None:
+        if found is None or _has_absent(found.array):
             return None
         items, shape = found.array, found.shape
     array = table_array(keys.array, items, lengths)
     return column_of(array, Table(kind, keys.shape, shape))
+
+
+def _has_absent(array: pa.Array) -> bool:
+    """Return whether a tuple is None: lookups read parts of tuples only."""
+    if not pa.types.is_struct(array.type):
+        return False
+    parts = (array.field(at) for at in range(array.type.num_fields))
+    return array.null_count > 0 or any(map(_has_absent, parts))

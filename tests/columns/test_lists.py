@@ -130,6 +130,8 @@ FUNCTIONS: list[Callable[[Group], Any]] = [
     lambda x: min((one / 2 for one in x.numbers if one != x.key), default=None),
     lambda x: (any(one > 2 for one in x.numbers), all(x.names), sum(one > 2 for one in x.numbers)),
     lambda x: any(x.key > one for one in (0, 2)),
+    lambda x: bool(max((one > 2 for one in x.numbers), default=None)),
+    lambda x: max((one > 2 for one in x.numbers), default=None) and x.key > 0,
     lambda x: max(sum(two for two in x.lists["b"] if two <= one) for one in x.numbers),
     lambda x: (lambda more: [more + one for one in x.numbers])(x.key),
 ]

@@ -83,6 +83,23 @@ def of_dict(bids: Any) -> Any:
     return bids | beam.Map(lambda bid, of_user: (bid.user, of_user[bid.user]), AsDict(firsts))
 
 
+def dict_of(*values: Any) -> Build:
+    """Lookups of these values, by how many characters a user has."""
+    found = dict(enumerate(values))
+
+    def looked_up(bid: Any, of_size: dict[int, Any]) -> Any:
+        one = of_size[len(bid.user) % 2]
+        return bid.user, one is None, bool(one), one and True
+
+    def build(bids: Any) -> Any:
+        pairs = (
+            bids | "one" >> beam.combiners.Count.Globally() | beam.FlatMap(lambda _: found.items())
+        )
+        return bids | "Look up" >> beam.Map(looked_up, AsDict(pairs))
+
+    return build
+
+
 def different(bids: Any) -> Any:
     windowed, most = in_windows(bids, FixedWindows(20), combine=lambda prices: max(prices) << 60)
     return windowed | beam.Map(lambda bid, most: (bid.user, most), most)
@@ -125,6 +142,8 @@ PIPELINES: dict[str, Build] = {
         )
     ),
     "a dict": of_dict,
+    "a dict of tuples or None": dict_of((1, "x"), None),
+    "a dict of bools or None": dict_of(None, True),
     "several": twice,
     "by name": lambda bids: bids | beam.Map(lambda bid, more: bid.ratio + more, more=2),
     "one of several by name": lambda bids: (
@@ -171,7 +190,10 @@ PIPELINES: dict[str, Build] = {
         | beam.Map(lambda pair, more: (pair[0], pair[1] + more), 5)
     ),
 }
-IN_ELEMENTS = {"an iterable", "a huge int", "values that differ from window to window"}
+IN_ELEMENTS = {
+    *("an iterable", "a huge int", "values that differ from window to window"),
+    "a dict of tuples or None",
+}
 
 
 def repeated(bid: Any, times: int) -> Any:
