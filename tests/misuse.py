@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 import pytest
 from click.testing import CliRunner, Result
 
+from sparkbeam.cli import programs
 from sparkbeam.cli.commands import main
 
 Call = doctest.Example
@@ -72,7 +73,9 @@ def told(result: Result, *codes: int) -> Error:
 
 def sparkbeam(line: str) -> NoReturn:
     """Run the command ``sparkbeam`` with the words of a line, which are wrong."""
-    raise told(CliRunner().invoke(main, shlex.split(line)), 2)
+    result = CliRunner().invoke(main, shlex.split(line))
+    programs.FOR_GOOD.close()  # What a command changes in its process is not for the next test.
+    raise told(result, 2)
 
 
 @contextmanager

@@ -17,7 +17,6 @@ KNOWN = {
     "plan/pardo_functions.py": "the functions of the pipeline",
     "plan/spark_io.py": "the sources and sinks of the pipeline",
     "plan/source_columns.py": "the coder of a source",
-    "streaming/tick_source.py": "the source of the query, out of the plan",
     "upstream/dofn_handover.py": "the functions of the pipeline",
     "wire/environment.py": "the classes of the program, out of the plan",
     "worker/steps/step.py": "the functions of the pipeline",
