@@ -51,7 +51,7 @@ def show(browser: Any, address: str, width: int) -> None:
     browser.get(address)
 
 
-def asked(browser: Any) -> set[str]:
+def requested(browser: Any) -> set[str]:
     """Return the URLs that a page has asked for; it may have no errors."""
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
     messages = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]

@@ -183,7 +183,7 @@ def counted(element: Any) -> Any:
 
 
 def seen(result: Any) -> list[int]:
-    """How many elements were counted, in each of the steps that count."""
+    """Return the number of elements counted in each of the steps that count."""
     ours = MetricsFilter().with_namespace("equijoins")
     return sorted(n.committed for n in result.metrics().query(ours)["counters"])
 
@@ -191,7 +191,7 @@ def seen(result: Any) -> list[int]:
 def matched(
     left: list[Any], right: list[Any], how: str, same: Callable[[Any, Any], bool] = operator.eq
 ) -> list[tuple[Any, Any]]:
-    """What a nested loop makes of two sides that are their own keys."""
+    """Join two sides that are their own keys, by a nested loop."""
 
     def alone(values: list[Any], others: list[Any]) -> list[Any]:
         return [value for value in values if not any(same(value, other) for other in others)]

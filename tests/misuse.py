@@ -61,7 +61,7 @@ class Error(Exception):
     """The line that a command says of an error."""
 
 
-def told(result: Result, *codes: int) -> Error:
+def command_error(result: Result, *codes: int) -> Error:
     """Return the error that a command says, below its usage, with one of the exit codes."""
     assert isinstance(result.exception, SystemExit), result.exception
     assert result.exit_code in codes
@@ -75,7 +75,7 @@ def sparkbeam(line: str) -> NoReturn:
     """Run the command ``sparkbeam`` with the words of a line, which are wrong."""
     result = CliRunner().invoke(main, shlex.split(line))
     programs.FOR_GOOD.close()  # What a command changes in its process is not for the next test.
-    raise told(result, 2)
+    raise command_error(result, 2)
 
 
 @contextmanager

@@ -28,6 +28,9 @@ FLOATS: Kind = np.dtype(np.float64)
 MICROS: Kind = np.dtype([("us", INTS)])
 """Timestamps. Whole numbers with a unit are a record of one field, with the unit for a name."""
 
+MOST_SCALE = 38
+"""The most digits that Arrow's decimals of 128 bits have behind the point."""
+
 MOST_LEAVES = 24
 """A record has no more numbers than this."""
 

@@ -22,6 +22,7 @@ from sparkbeam.accumulators.vectorized_accumulator import (
     INTS,
     MICROS,
     MOST_LEAVES,
+    MOST_SCALE,
     Kind,
     Numbers,
     VectorizedAccumulator,
@@ -44,7 +45,6 @@ _SUM_FOLDS = sys.version_info < (3, 12)
 """True if ``sum`` of floats adds one after the other. Later versions compensate for the loss."""
 
 _LARGEST = np.iinfo(np.int64).max
-_MOST_SCALE = 38
 _DIGITS = 19
 """A whole number of 64 bits has no more than these."""
 _REAL = frozenset([int, float])
@@ -413,7 +413,7 @@ def _whole_of(column: pa.Array) -> Numbers | None:
 def _decimals_of(column: pa.Array) -> Numbers | None:
     """Return decimals, all of the same scale; None if they do not fit, or sums may be rounded."""
     scale = column.type.scale
-    if column.null_count or not 0 <= scale <= _MOST_SCALE or getcontext().prec < _DIGITS:
+    if column.null_count or not 0 <= scale <= MOST_SCALE or getcontext().prec < _DIGITS:
         return None
     found = np.empty(len(column), decimals_of(scale))
     if len(column):

@@ -2,7 +2,6 @@
 
 import functools
 import sqlite3
-from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -65,11 +64,7 @@ class SideInputStore:
         """Return the side input as sent to the workers."""
         ports = [self._ports[tag] for tag in side_input.sources]
         if sum(port.bytes for port in ports) <= SMALL_BYTES:
-            runs: dict[bytes, list[bytes]] = defaultdict(list)
-            for port in ports:
-                for key, _, run in port.rows():
-                    runs[key].append(run)
-            return SideInputData(runs=dict(runs))
+            return SideInputData.of_rows(row for port in ports for row in port.rows())
         if side_input.sources not in self._files:
             self._files[side_input.sources] = self._ship(ports, side_input.sources)
         return SideInputData(path=self._files[side_input.sources])

@@ -1,6 +1,6 @@
 """Pipelines that may run in one stage of Spark: :mod:`sparkbeam.worker.batch.small_pipeline`."""
 
-from sparkbeam.plan.input_sizes import bytes_of_root
+from sparkbeam.plan.input_sizes import bytes_of_root, total_of
 from sparkbeam.plan.model import Exchange, Plan, Stage
 
 _SMALL = 64 << 10
@@ -26,6 +26,5 @@ def roots_and_others(plan: Plan) -> tuple[list[Stage], list[Stage]] | None:
         goes_on = stage.exchange is Exchange.FORWARD and not divided.isdisjoint(stage.inputs)
         if stage.exchange not in _IN_PLACE or goes_on:
             return None
-    sizes = [bytes_of_root(stage) for stage in roots]
-    known = [size for size in sizes if size is not None]
-    return (roots, others) if len(known) == len(sizes) and sum(known) <= _SMALL else None
+    size = total_of([bytes_of_root(stage) for stage in roots])
+    return (roots, others) if size is not None and size <= _SMALL else None

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sparkbeam.columns.order import ranges_of
+from sparkbeam.columns.order import begins_of, ranges_of
 from sparkbeam.columns.python_types import FLOAT, INT, RecordShape, shape_of
 from sparkbeam.columns.reasons import FallBack
 from sparkbeam.columns.vectors import (
@@ -62,7 +62,7 @@ def sliced(start: int | None, stop: int | None) -> Callable[[Value], Vector]:
         first = _bound(0 if start is None else start, counts)
         last = counts if stop is None else _bound(stop, counts)
         kept = np.maximum(last - first, 0)
-        rows, _ = ranges_of(np.cumsum(counts) - counts + first, kept)
+        rows, _ = ranges_of(begins_of(counts) + first, kept)
         return lists_of(items.take(pa.array(rows)), kept)
 
     return kernel
@@ -99,7 +99,7 @@ def items_at(value: Value, places: Value) -> pa.Array:
     """Return the item of each list at its place; None where the place is None."""
     assert isinstance(places, Vector)
     items, counts = flattened(value)
-    starts = np.cumsum(counts) - counts
+    starts = begins_of(counts)
     return items.take(pa.array(starts + places.data, mask=places.nulls))
 
 
@@ -123,7 +123,7 @@ def sums(value: Value) -> Vector:
     numbers: Positions = bare(loaded(items, INT))
     found = np.zeros(len(counts), np.int64)
     filled = counts > 0
-    starts = (np.cumsum(counts) - counts)[filled]
+    starts = begins_of(counts)[filled]
     if len(starts):
         # The halves of numbers are added apart: they have room for that.
         high = np.add.reduceat(numbers >> _HALF, starts)
@@ -144,13 +144,13 @@ def _extreme_place(choose: np.ufunc) -> Callable[[Value], Vector]:
         found = np.zeros(len(counts), np.int64)
         left = counts[~empty]
         if len(left):
-            first = np.cumsum(left) - left
+            first = begins_of(left)
             rows, starts = np.arange(len(items)), first
             for numbers in _numbers_of_keys(items):
                 some = numbers[rows]
                 is_best = some == np.repeat(choose.reduceat(some, starts), left)
                 rows, left = rows[is_best], np.add.reduceat(is_best, starts, dtype=np.int64)
-                starts = np.cumsum(left) - left
+                starts = begins_of(left)
             found[~empty] = rows[starts] - first
         return Vector(found, nulls_or_none(empty))
 

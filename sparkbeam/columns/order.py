@@ -59,9 +59,15 @@ def lasts_of(firsts: _Places, count: int) -> _Places:
     return np.append(firsts[1:], count) - 1
 
 
+def begins_of(counts: _Numbers) -> _Numbers:
+    """Return the starts of runs of these lengths, one behind the other."""
+    begins: _Numbers = np.cumsum(counts) - counts
+    return begins
+
+
 def ranges_of(firsts: _Numbers, counts: _Numbers) -> tuple[_Numbers, _Places]:
     """Concatenate ranges given by first number and length; return them with the start of each."""
-    begins = np.cumsum(counts) - counts
+    begins = begins_of(counts)
     return np.repeat(firsts - begins, counts) + np.arange(int(counts.sum())), begins
 
 

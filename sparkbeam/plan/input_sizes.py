@@ -1,6 +1,6 @@
 """Number of bytes that a pipeline reads for its PCollections, as far as known before it runs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from apache_beam.runners.portability.fn_api_runner import translations
@@ -37,8 +37,13 @@ class ReadBytes:
         roots = [stage for stage in stages if stage.exchange is Exchange.IMPULSE]
         multiplies = any(map(_multiplies, stages))
         sizes += [bytes_of_root(stage, multiplies=multiplies) for stage in roots]
-        known = [size for size in sizes if size is not None]
-        return sum(known) if len(known) == len(sizes) else None
+        return total_of(sizes)
+
+
+def total_of(sizes: Sequence[float | None]) -> float | None:
+    """Return the sum of sizes; None if one of them is not known."""
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def _before(plan: Plan, tags: tuple[int, ...]) -> tuple[list[Stage], list[Source]]:
@@ -66,7 +71,7 @@ def bytes_of_root(stage: Stage, *, multiplies: bool = False) -> float | None:
     Args:
         multiplies: a step may make many elements of one, so values of a Create tell nothing.
     """
-    sizes = []
+    sizes: list[float | None] = []
     for transform in parsed(stage).transforms.values():
         fn = dofn_of(transform)
         if is_of_create(fn):
@@ -75,8 +80,7 @@ def bytes_of_root(stage: Stage, *, multiplies: bool = False) -> float | None:
         size = size_of_read(fn)
         if size is not None:
             sizes.append(size)
-    known = [size for size in sizes if size is not None]
-    return sum(known) if sizes and len(known) == len(sizes) else None
+    return total_of(sizes) if sizes else None
 
 
 def _multiplies(stage: Stage) -> bool:

@@ -7,6 +7,7 @@ is one. So the tick source asks them itself, from its process on the driver.
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from sparkbeam.plan.source_hooks import SourceClient
@@ -78,6 +79,9 @@ class SourceNews:
             self._clients = self._clients or [connect() for connect in self.connects]
             found = [each.ends(offsets.get(at, {})) for at, each in enumerate(self._clients)]
         except Exception:
+            for each in self._clients:
+                with suppress(Exception):  # It may be what has failed.
+                    each.close()
             found, self.connects, self._clients = [], (), []
         used = (time.process_time() - began) / _SHARE if found else _MOST_SECONDS
         self.pause = min(max(used, _LEAST_SECONDS), _MOST_SECONDS)

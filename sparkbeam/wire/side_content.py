@@ -1,5 +1,7 @@
 """Content of side inputs, as sent by the driver to the workers."""
 
+from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 # A large side input is an SQLite file with the runs of each window and key.
@@ -21,3 +23,11 @@ class SideInputData:
 
     runs: dict[bytes, list[bytes]] = field(default_factory=dict)
     path: str | None = None
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[bytes, int, bytes]]) -> "SideInputData":
+        """Return the content of rows, each of a key, an order and a run, in memory."""
+        runs: dict[bytes, list[bytes]] = defaultdict(list)
+        for key, _, run in rows:
+            runs[key].append(run)
+        return cls(runs=dict(runs))

@@ -10,7 +10,7 @@ import apache_beam as beam
 import pytest
 from apache_beam.transforms.periodicsequence import PeriodicImpulse
 from apache_beam.transforms.window import FixedWindows, TimestampCombiner
-from browsers import PHONE, WIDE, asked, chromium, fits, show
+from browsers import PHONE, WIDE, chromium, fits, requested, show
 from in_process import Point, Spark, StreamingRunner
 from made_up import HOSTILE, Shown
 from selenium.webdriver.common.by import By
@@ -62,7 +62,7 @@ def test_hostile_and_long_texts_stay_texts_within_the_window(
 def test_nothing_is_asked_of_others_and_nothing_fails(browser: Any, server: PageServer) -> None:
     address = server.add(Shown())
     opened(browser, address)
-    assert [url for url in asked(browser) if not url.startswith((address, "data:"))] == []
+    assert [url for url in requested(browser) if not url.startswith((address, "data:"))] == []
 
 
 def test_it_works_in_a_frame_of_another_page(browser: Any, server: PageServer) -> None:

@@ -171,7 +171,6 @@ class _Connection(SourceClient):
         self._clients: dict[str, Client] = {}
 
     def hidden(self, offsets: Mapping[str, int]) -> Collection[str]:
-        client_config(self._settings, _USE)
         ends = self._ends(offsets, {**self._settings, _ISOLATION: "read_uncommitted"})
         return [name for name, offset in offsets.items() if ends.get(name, offset + 1) > offset]
 
@@ -179,8 +178,11 @@ class _Connection(SourceClient):
         return self._ends(offsets, self._settings) if offsets else None
 
     def _ends(self, offsets: Mapping[str, int], settings: Mapping[str, str]) -> dict[str, int]:
-        client = self._client(settings.get(_ISOLATION, ""), lambda: Client(settings))
-        ends = client.ends(_by_partition(offsets))
+        def connect() -> Client:
+            client_config(settings, _USE)
+            return Client(settings)
+
+        ends = self._client(settings.get(_ISOLATION, ""), connect).ends(_by_partition(offsets))
         return {name: ends[_partition(name)] for name in offsets if _partition(name) in ends}
 
     def commit(self, offsets: Mapping[str, int]) -> None:

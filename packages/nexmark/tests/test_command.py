@@ -130,7 +130,7 @@ class TestRun:
 def test_a_place_that_can_be_written_is_left_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "old.json").write_text("old")
     result = run("--runner", "No", "--json", "old.json", "--report", "new.html")
-    assert "Unknown runner" in str(misuse.told(result, 2))
+    assert "Unknown runner" in str(misuse.command_error(result, 2))
     assert (tmp_path / "old.json").read_text() == "old"
     assert not (tmp_path / "new.html").exists()
 

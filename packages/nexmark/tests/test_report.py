@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsers import PHONE, WIDE, asked, chromium, fits, show
+from browsers import PHONE, WIDE, chromium, fits, requested, show
 from golden_files import Golden
 from pasts import SHORT, a_past, planted
 from runs import a_run
@@ -99,7 +99,7 @@ def test_a_browser_draws_a_panel_for_each_query_within_the_window_and_asks_nobod
     for panel in browser.find_elements(By.CSS_SELECTOR, panels):
         assert panel.size["width"] > 200
         assert len(panel.find_elements(By.CSS_SELECTOR, ".mark-line path")) >= 2
-    assert {url.split(":")[0] for url in asked(browser)} <= {"file", "data"}
+    assert {url.split(":")[0] for url in requested(browser)} <= {"file", "data"}
     assert fits(browser, width)
     wider = "p => p.querySelector('svg').getBoundingClientRect().width > p.clientWidth + 1"
     overflowing = "t => getComputedStyle(t.parentElement).overflowX !== 'auto'"

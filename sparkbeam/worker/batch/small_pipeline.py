@@ -6,7 +6,6 @@ sorted rows of those before it. If there are more rows than one task should proc
 in files, and Spark runs the stages that are left.
 """
 
-import uuid
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ import pyarrow.compute as pc
 from sparkbeam.plan.model import Exchange, Stage
 from sparkbeam.wire.rows import METRICS_TAG, SCHEMA, tuples
 from sparkbeam.wire.side_content import SideInputData
-from sparkbeam.worker.batch.spilling import spilled_batches
+from sparkbeam.worker.batch.spilling import spilled_batches, write_batches
 from sparkbeam.worker.batch.stage import StageTask
 from sparkbeam.worker.task import task_numbers
 
@@ -52,7 +51,7 @@ class SmallPipeline:
         (number,) = task_numbers(batches)
         path = self._path(number)
         if not path.exists():  # An attempt that failed after it may have written it.
-            _write(path, self._root(number))
+            write_batches(path, self._root(number))
         if self._is_last(number):
             yield from self._go_on()
 
@@ -115,7 +114,7 @@ class SmallPipeline:
             }
             output = replace(task, side_inputs=side_inputs)(rows.exchanged(task.stage))
             if not rows.add(output):
-                _write(self._left(count), chain(rows.all(), output))
+                write_batches(self._left(count), chain(rows.all(), output))
                 return
         self._done.touch()
         yield from rows.of((METRICS_TAG,))
@@ -172,21 +171,9 @@ class _Rows:
 
     def of_side_input(self, tags: tuple[int, ...]) -> SideInputData:
         """Return the rows of the ports of a side input as its content."""
-        runs: dict[bytes, list[bytes]] = defaultdict(list)
-        for key, _, run in tuples(self.of(tags)):
-            runs[key].append(run)
-        return SideInputData(runs=dict(runs))
+        return SideInputData.of_rows(tuples(self.of(tags)))
 
 
 def numbers(of: Iterable[int]) -> Iterator[pa.RecordBatch]:
     """Return the numbers of tasks as Spark gives them."""
     return iter([pa.record_batch([pa.array(of, pa.int64())], ["id"])])
-
-
-def _write(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
-    """Write a file of rows, which has its name once it is complete."""
-    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
-    with pa.OSFile(str(unfinished), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
-        for batch in batches:
-            stream.write_batch(batch)
-    unfinished.replace(path)

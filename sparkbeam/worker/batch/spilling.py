@@ -72,3 +72,12 @@ def spilled_batches(
         if number < len(paths):
             with pa.memory_map(paths[number]) as file, pa.ipc.open_stream(file) as stream:
                 yield from stream
+
+
+def write_batches(path: Path, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write a file of rows, which has its name once it is complete."""
+    unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}")
+    with pa.OSFile(str(unfinished), "wb") as file, pa.ipc.new_stream(file, SCHEMA) as stream:
+        for batch in batches:
+            stream.write_batch(batch)
+    unfinished.replace(path)

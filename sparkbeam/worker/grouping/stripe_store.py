@@ -15,7 +15,7 @@ import pyarrow as pa
 from apache_beam.utils.windowed_value import WindowedValue
 
 from sparkbeam.accumulators.vectorized_accumulator import Numbers, VectorizedAccumulator
-from sparkbeam.columns.order import firsts_of, ranges_of
+from sparkbeam.columns.order import begins_of, firsts_of, ranges_of
 from sparkbeam.worker.blocks import COLUMN_ROWS, Block
 from sparkbeam.worker.column_accumulators import Combine
 from sparkbeam.worker.row_formats.aggregate_cells import AggregateCell
@@ -86,7 +86,7 @@ class StripeStore:
                 continue
             rows = order[_runs(firsts, lengths, places)]
             some = encoded.dictionary.take(pa.array(places))
-            begins = np.cumsum(lengths[places]) - lengths[places]
+            begins = begins_of(lengths[places])
             if not page.add(window, some, found.numbers[rows], begins, self._add_up):
                 yield found.take(rows)
 

@@ -18,6 +18,7 @@ from sparkbeam.accumulators.vectorized_accumulator import (
     FLOATS,
     INTS,
     MICROS,
+    MOST_SCALE,
     Kind,
     Numbers,
     decimals_of,
@@ -35,7 +36,7 @@ from sparkbeam.worker.row_formats.group_values import RunCoder
 
 _COUNT, _TIME = np.dtype(">i4"), np.dtype(">i8")
 _HEAD = struct.Struct("<Iq")
-_TYPES = [INTS, FLOATS, MICROS, *map(decimals_of, range(39))]
+_TYPES = [INTS, FLOATS, MICROS, *map(decimals_of, range(MOST_SCALE + 1))]
 """The types of single numbers; the code of the first is 1."""
 _OFFSET, _START, _ELEMENTS = np.dtype("<i4"), np.dtype("<i8"), np.dtype("<u4")
 
